@@ -13,6 +13,7 @@ from definitions import (
     ROOT,
     counters,
     metrics,
+    row_types,
     settings,
     snapshot_sections,
     sql,
@@ -21,7 +22,16 @@ from definitions import (
 )
 
 #: Each makes files of one kind.
-MODULES = (counters, sql, views_page, metrics, settings, wait_classes, snapshot_sections)
+MODULES = (
+    counters,
+    sql,
+    row_types,
+    views_page,
+    metrics,
+    settings,
+    wait_classes,
+    snapshot_sections,
+)
 
 
 def stale() -> dict[Path, str]:

@@ -111,8 +111,13 @@ def _with_those_after(declared: Mapping[str, Any]) -> tuple[Column, ...]:
     own: tuple[Column, ...] = declared["own"]
     if "columns_after" not in declared:
         return own
-    (path,) = DEFINITIONS.glob(f"*/{declared['columns_after']}.toml")
-    return own + _with_those_after(_declared(path))
+    return own + columns_of(declared["columns_after"])
+
+
+def columns_of(name: str) -> tuple[Column, ...]:
+    """Return the columns of a view, or of a group that several views have."""
+    (path,) = DEFINITIONS.glob(f"*/{name}.toml")
+    return _with_those_after(_declared(path))
 
 
 def _table(name: str, declared: Mapping[str, Any]) -> View:

@@ -85,8 +85,6 @@ void
 bridge_histogram(BridgeTimer timer, BridgeHistogram *out)
 {
 	static const FcTimer timers[] = { [BRIDGE_FLASH_READ] = FC_TIME_FLASH_READ,
-		                              [BRIDGE_FLASH_WRITE] =
-		                                  FC_TIME_FLASH_WRITE,
 		                              [BRIDGE_DISK_READ] = FC_TIME_DISK_READ };
 	static FcHistogram histogram;
 

@@ -27,7 +27,6 @@ typedef struct BridgeHistogram
 typedef enum BridgeTimer
 {
 	BRIDGE_FLASH_READ,
-	BRIDGE_FLASH_WRITE,
 	BRIDGE_DISK_READ
 } BridgeTimer;
 

@@ -33,9 +33,9 @@
 #include "utils/rel.h"
 
 #include "policy/relation_policy.h"
+#include "server/columns.h"
 #include "server/compat.h"
 #include "server/module.h"
-#include "server/row_type.h"
 
 PG_FUNCTION_INFO_V1(pgflash_set_cache_policy);
 PG_FUNCTION_INFO_V1(pgflash_cache_policy_rows);
@@ -240,31 +240,29 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 
 /* ---- pgflash_cache_policy ------------------------------------------------------------------ */
 
-#define LISTED_COLUMNS 4
-
 static void
 list_relation(ReturnSetInfo *result, Oid relation, const char *name,
               CachePolicy policy, Oid set_on)
 {
-	Datum values[LISTED_COLUMNS];
-	bool nulls[LISTED_COLUMNS] = { false };
+	bool nulls[CACHE_POLICY_COLUMNS] = {
+		[CACHE_POLICY_ROW_RELATION] = !OidIsValid(relation),
+		[CACHE_POLICY_ROW_SET_ON] = !OidIsValid(set_on),
+	};
+	Datum values[CACHE_POLICY_COLUMNS] = {
+		[CACHE_POLICY_ROW_RELATION] = ObjectIdGetDatum(relation),
+		[CACHE_POLICY_ROW_NAME] = CStringGetTextDatum(name),
+		[CACHE_POLICY_ROW_POLICY] =
+			CStringGetTextDatum(bridge_cache_policy_word(policy)),
+		[CACHE_POLICY_ROW_SET_ON] = ObjectIdGetDatum(set_on),
+	};
 
-	nulls[0] = !OidIsValid(relation);
-	values[0] = ObjectIdGetDatum(relation);
-	values[1] = CStringGetTextDatum(name);
-	values[2] = CStringGetTextDatum(bridge_cache_policy_word(policy));
-	nulls[3] = !OidIsValid(set_on);
-	values[3] = ObjectIdGetDatum(set_on);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
 Datum
 pgflash_cache_policy_rows(PG_FUNCTION_ARGS)
 {
-	static const Oid types[LISTED_COLUMNS] = { REGCLASSOID, TEXTOID, TEXTOID,
-		                                       REGCLASSOID };
-	static const RowType type = ROW_TYPE(0, types);
-	ReturnSetInfo *result = row_type_rows(fcinfo, &type);
+	ReturnSetInfo *result = row_type_rows(fcinfo, &cache_policy_columns);
 	Oid table = require_table();
 	HTAB *relations = policy_plan_relations(table);
 	HASH_SEQ_STATUS walk;

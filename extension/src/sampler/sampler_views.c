@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
-#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lwlock.h"
@@ -28,9 +27,9 @@
 #include "broken.h"
 #include "sampler/sampler.h"
 #include "sampler/wait_class.h"
+#include "server/columns.h"
 #include "server/compat.h"
 #include "server/module.h"
-#include "server/row_type.h"
 
 PG_FUNCTION_INFO_V1(pgflash_active_sessions_rows);
 PG_FUNCTION_INFO_V1(pgflash_sample_summary);
@@ -265,17 +264,12 @@ put_session(ReturnSetInfo *result, Words *words, const SampleLook *look,
 Datum
 pgflash_active_sessions_rows(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { INT8OID, TIMESTAMPTZOID, FLOAT8OID, INT4OID,
-		                         INT4OID, TEXTOID,        OIDOID,    OIDOID,
-		                         INT8OID, TIMESTAMPTZOID, TEXTOID,   TEXTOID,
-		                         TEXTOID, TEXTOID };
-	static const RowType type = ROW_TYPE(2, types);
 	ReturnSetInfo *result;
 	Reading reading;
 	Words *words;
 
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &active_sessions_columns);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
 
@@ -359,10 +353,6 @@ put_bucket(ReturnSetInfo *result, Words *words, const Bucket *bucket)
 Datum
 pgflash_sample_summary(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { TIMESTAMPTZOID, TEXTOID, OIDOID,   OIDOID,
-		                         INT8OID,        TEXTOID, TEXTOID,  TEXTOID,
-		                         TEXTOID,        INT8OID, FLOAT8OID };
-	static const RowType type = ROW_TYPE(2, types);
 	ReturnSetInfo *result;
 	HASHCTL control = { .keysize = BUCKET_KEY_BYTES,
 		                .entrysize = sizeof(Bucket),
@@ -375,7 +365,7 @@ pgflash_sample_summary(PG_FUNCTION_ARGS)
 	Words *words;
 
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &sample_summary_columns);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
 
@@ -428,15 +418,12 @@ put_minute(ReturnSetInfo *result, const Minute *minute)
 Datum
 pgflash_sample_minutes(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { TIMESTAMPTZOID, INT8OID, FLOAT8OID,
-		                         FLOAT8OID,      INT8OID, FLOAT8OID };
-	static const RowType type = ROW_TYPE(2, types);
 	ReturnSetInfo *result;
 	Minute minute = { 0 };
 	Reading reading;
 
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &sample_minutes_columns);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
 
@@ -513,19 +500,13 @@ add_client_cpu(Row *row)
 Datum
 pgflash_sampler_row(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { BOOLOID,        INT4OID,        INT4OID,
-		                         INT8OID,        INT8OID,        FLOAT8OID,
-		                         TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID,
-		                         INT8OID,        INT8OID,        FLOAT8OID,
-		                         FLOAT8OID,      FLOAT8OID };
-	static const RowType type = ROW_TYPE(0, types);
 	ReturnSetInfo *result;
 	SamplerShared *shared = sampler_shared;
 	Row row = { 0 };
 	uint32 pid;
 
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &sampler_columns);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
 
@@ -566,14 +547,11 @@ put_cpu(ReturnSetInfo *result, const char *type, SamplerCpu *cpu)
 Datum
 pgflash_backend_cpu_rows(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { TEXTOID, INT8OID, FLOAT8OID, FLOAT8OID,
-		                         FLOAT8OID };
-	static const RowType type = ROW_TYPE(0, types);
 	ReturnSetInfo *result;
 	SamplerShared *shared = sampler_shared;
 
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &backend_cpu_columns);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
 

@@ -10,7 +10,6 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "storage/lock.h"
 #include "storage/lwlock.h"
@@ -19,8 +18,8 @@
 
 #include "bridge/bridge.h"
 #include "sampler/wait_class.h"
+#include "server/columns.h"
 #include "server/compat.h"
-#include "server/row_type.h"
 
 PG_FUNCTION_INFO_V1(pgflash_wait_class);
 PG_FUNCTION_INFO_V1(pgflash_wait_events_rows);
@@ -47,11 +46,12 @@ pgflash_wait_class(PG_FUNCTION_ARGS)
 static void
 put(ReturnSetInfo *result, const char *type, const char *event)
 {
-	bool nulls[3] = { false };
-	Datum values[3] = {
-		CStringGetTextDatum(type),
-		CStringGetTextDatum(event),
-		CStringGetTextDatum(wait_class_name(wait_class_of(true, type, event))),
+	const char *class = wait_class_name(wait_class_of(true, type, event));
+	bool nulls[WAIT_EVENTS_COLUMNS] = { false };
+	Datum values[WAIT_EVENTS_COLUMNS] = {
+		[WAIT_EVENTS_ROW_WAIT_EVENT_TYPE] = CStringGetTextDatum(type),
+		[WAIT_EVENTS_ROW_WAIT_EVENT] = CStringGetTextDatum(event),
+		[WAIT_EVENTS_ROW_WAIT_CLASS] = CStringGetTextDatum(class),
 	};
 
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -84,9 +84,7 @@ put_locks(ReturnSetInfo *result)
 Datum
 pgflash_wait_events_rows(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { TEXTOID, TEXTOID, TEXTOID };
-	static const RowType type = ROW_TYPE(0, types);
-	ReturnSetInfo *result = row_type_rows(fcinfo, &type);
+	ReturnSetInfo *result = row_type_rows(fcinfo, &wait_events_columns);
 
 	put_locks(result);
 	for (size_t i = 0; i < lengthof(numbered); i++)

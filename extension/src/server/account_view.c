@@ -18,9 +18,9 @@
 #include "utils/timestamp.h"
 
 #include "account/account.h"
+#include "server/columns.h"
 #include "server/compat.h"
 #include "server/module.h"
-#include "server/row_type.h"
 
 PG_FUNCTION_INFO_V1(pgflash_io_rows);
 PG_FUNCTION_INFO_V1(pgflash_io_histogram_rows);
@@ -83,44 +83,41 @@ typedef struct Cell
 	AccountSum sum;
 } Cell;
 
-static const Oid cell_types[] = { TEXTOID, TEXTOID,  TEXTOID,   TEXTOID,
-	                              INT8OID, INT8OID,  FLOAT8OID, INT8OID,
-	                              INT8OID, FLOAT8OID };
-static const Oid histogram_types[] = { TEXTOID,   TEXTOID,   TEXTOID, TEXTOID,
-	                                   FLOAT8OID, FLOAT8OID, INT8OID };
-
+/* The first columns of both views. */
 static void
 name_cell(const Cell *cell, Datum *values)
 {
-	values[0] = CStringGetTextDatum(backend_type_word(cell->type));
-	values[1] = CStringGetTextDatum(class_words[cell->class]);
-	values[2] = CStringGetTextDatum(kind_words[cell->kind].operation);
-	values[3] = CStringGetTextDatum(kind_words[cell->kind].source);
+	values[IO_ROW_BACKEND_TYPE] =
+		CStringGetTextDatum(backend_type_word(cell->type));
+	values[IO_ROW_FILE_CLASS] = CStringGetTextDatum(class_words[cell->class]);
+	values[IO_ROW_OPERATION] =
+		CStringGetTextDatum(kind_words[cell->kind].operation);
+	values[IO_ROW_SOURCE] = CStringGetTextDatum(kind_words[cell->kind].source);
 }
 
 static void
 put_cell(ReturnSetInfo *result, const Cell *cell)
 {
 	const AccountSum *sum = &cell->sum;
-	bool nulls[lengthof(cell_types)] = { false };
-	Datum values[lengthof(cell_types)];
+	bool nulls[IO_COLUMNS] = { false };
+	Datum values[IO_COLUMNS];
 
 	name_cell(cell, values);
-	values[4] = count(sum->calls);
-	values[5] = count(sum->bytes);
-	values[6] = milliseconds(sum->ns);
-	values[7] = count(sum->told_calls);
-	nulls[7] = cell->kind > ACCOUNT_FLASH_READ;
-	values[8] = count(sum->worker_calls);
-	values[9] = milliseconds(sum->worker_ns);
+	values[IO_ROW_CALLS] = count(sum->calls);
+	values[IO_ROW_BYTES] = count(sum->bytes);
+	values[IO_ROW_TIME_MS] = milliseconds(sum->ns);
+	values[IO_ROW_TOLD_CALLS] = count(sum->told_calls);
+	nulls[IO_ROW_TOLD_CALLS] = cell->kind > ACCOUNT_FLASH_READ;
+	values[IO_ROW_WORKER_CALLS] = count(sum->worker_calls);
+	values[IO_ROW_WORKER_TIME_MS] = milliseconds(sum->worker_ns);
 	put(result, values, nulls);
 }
 
 static void
 put_histogram(ReturnSetInfo *result, const Cell *cell)
 {
-	bool nulls[lengthof(histogram_types)] = { false };
-	Datum values[lengthof(histogram_types)];
+	bool nulls[IO_HISTOGRAM_COLUMNS] = { false };
+	Datum values[IO_HISTOGRAM_COLUMNS];
 
 	name_cell(cell, values);
 	for (int i = 0; i < ACCOUNT_BUCKETS; i++)
@@ -130,9 +127,11 @@ put_histogram(ReturnSetInfo *result, const Cell *cell)
 
 		if (cell->sum.bucket[i] == 0)
 			continue;
-		values[4] = Float8GetDatum(i == 0 ? 0 : lower_ns / NS_OF_US);
-		values[5] = Float8GetDatum(2 * lower_ns / NS_OF_US);
-		values[6] = count(cell->sum.bucket[i]);
+		values[IO_HISTOGRAM_ROW_LOWER_US] =
+			Float8GetDatum(i == 0 ? 0 : lower_ns / NS_OF_US);
+		values[IO_HISTOGRAM_ROW_UPPER_US] =
+			Float8GetDatum(2 * lower_ns / NS_OF_US);
+		values[IO_HISTOGRAM_ROW_CALLS] = count(cell->sum.bucket[i]);
 		put(result, values, nulls);
 	}
 }
@@ -160,60 +159,57 @@ put_cells(ReturnSetInfo *result, void (*put_one)(ReturnSetInfo *, const Cell *))
 Datum
 pgflash_io_rows(PG_FUNCTION_ARGS)
 {
-	static const RowType type = ROW_TYPE(0, cell_types);
-
 	module_require_preloaded();
-	put_cells(row_type_rows(fcinfo, &type), put_cell);
+	put_cells(row_type_rows(fcinfo, &io_columns), put_cell);
 	return (Datum) 0;
 }
 
 Datum
 pgflash_io_histogram_rows(PG_FUNCTION_ARGS)
 {
-	static const RowType type = ROW_TYPE(0, histogram_types);
-
 	module_require_preloaded();
-	put_cells(row_type_rows(fcinfo, &type), put_histogram);
+	put_cells(row_type_rows(fcinfo, &io_histogram_columns), put_histogram);
 	return (Datum) 0;
 }
 
 /* ---- pgflash_io_relations, pgflash_io_tablespaces -------------------------------- */
 
-#define NUMBERS 17
-#define NUMBER_TYPES                                                           \
-	INT8OID, INT8OID, FLOAT8OID, INT8OID, FLOAT8OID, INT8OID, FLOAT8OID,       \
-		INT8OID, FLOAT8OID, INT8OID, INT8OID, FLOAT8OID, INT8OID, INT8OID,     \
-		FLOAT8OID, INT8OID, FLOAT8OID
-
-/* The numbers that both views have, in column order. */
 static void
-fill_numbers(Datum *values, uint64 read_bytes, const AccountCount *kind)
+set_calls(Datum *values, int calls, int time_ms, const AccountCount *kind)
 {
-	uint64 reads = 0;
-	uint64 read_ns = 0;
-	int column = 0;
+	values[calls] = count(kind->calls);
+	values[time_ms] = milliseconds(kind->ns);
+}
+
+/* The columns that both views have; values begins with the first of them. */
+static void
+fill_calls(Datum *values, uint64 read_bytes, const AccountCount *kind)
+{
+	AccountCount reads = { 0 };
 
 	for (int i = ACCOUNT_DISK_READ; i <= ACCOUNT_FLASH_READ; i++)
 	{
-		reads += kind[i].calls;
-		read_ns += kind[i].ns;
+		reads.calls += kind[i].calls;
+		reads.ns += kind[i].ns;
 	}
-	values[column++] = count(reads);
-	values[column++] = count(read_bytes);
-	values[column++] = milliseconds(read_ns);
-	for (int i = ACCOUNT_DISK_READ; i <= ACCOUNT_FLASH_READ; i++)
-	{
-		values[column++] = count(kind[i].calls);
-		values[column++] = milliseconds(kind[i].ns);
-	}
-	for (int i = ACCOUNT_WRITE; i <= ACCOUNT_EXTEND; i++)
-	{
-		values[column++] = count(kind[i].calls);
-		values[column++] = count(kind[i].bytes);
-		values[column++] = milliseconds(kind[i].ns);
-	}
-	values[column++] = count(kind[ACCOUNT_SYNC].calls);
-	values[column++] = milliseconds(kind[ACCOUNT_SYNC].ns);
+	set_calls(values, FILE_CALLS_ROW_READS, FILE_CALLS_ROW_READ_TIME_MS,
+	          &reads);
+	set_calls(values, FILE_CALLS_ROW_DISK_READS,
+	          FILE_CALLS_ROW_DISK_READ_TIME_MS, &kind[ACCOUNT_DISK_READ]);
+	set_calls(values, FILE_CALLS_ROW_PAGE_CACHE_READS,
+	          FILE_CALLS_ROW_PAGE_CACHE_READ_TIME_MS,
+	          &kind[ACCOUNT_PAGE_CACHE_READ]);
+	set_calls(values, FILE_CALLS_ROW_FLASH_READS,
+	          FILE_CALLS_ROW_FLASH_READ_TIME_MS, &kind[ACCOUNT_FLASH_READ]);
+	set_calls(values, FILE_CALLS_ROW_WRITES, FILE_CALLS_ROW_WRITE_TIME_MS,
+	          &kind[ACCOUNT_WRITE]);
+	set_calls(values, FILE_CALLS_ROW_EXTENDS, FILE_CALLS_ROW_EXTEND_TIME_MS,
+	          &kind[ACCOUNT_EXTEND]);
+	set_calls(values, FILE_CALLS_ROW_SYNCS, FILE_CALLS_ROW_SYNC_TIME_MS,
+	          &kind[ACCOUNT_SYNC]);
+	values[FILE_CALLS_ROW_READ_BYTES] = count(read_bytes);
+	values[FILE_CALLS_ROW_WRITE_BYTES] = count(kind[ACCOUNT_WRITE].bytes);
+	values[FILE_CALLS_ROW_EXTEND_BYTES] = count(kind[ACCOUNT_EXTEND].bytes);
 }
 
 static bool
@@ -226,9 +222,6 @@ has_calls(const AccountCount *kind)
 	}
 	return false;
 }
-
-#define RELATION_COLUMNS (5 + NUMBERS)
-#define RELATION_TYPES   OIDOID, OIDOID, OIDOID, TEXTOID, BOOLOID, NUMBER_TYPES
 
 /* The fork names, made once for many rows. */
 static void
@@ -243,28 +236,28 @@ static void
 fill_relation(Datum *values, bool *nulls, const AccountRelation *of,
               bool is_other, const Datum *fork_words)
 {
-	memset(nulls, 0, sizeof(bool) * RELATION_COLUMNS);
-	memset(nulls, is_other, sizeof(bool) * 4);
-	values[0] = ObjectIdGetDatum(of->tablespace);
-	values[1] = ObjectIdGetDatum(of->database);
-	values[2] = ObjectIdGetDatum(of->relation);
-	values[3] = fork_words[Min(of->fork, MAX_FORKNUM)];
-	values[4] = BoolGetDatum(of->gone);
-	fill_numbers(&values[5], of->read_bytes, of->kind);
+	memset(nulls, 0, sizeof(bool) * IO_RELATION_COLUMNS);
+	nulls[IO_RELATION_ROW_TABLESPACE_OID] = is_other;
+	nulls[IO_RELATION_ROW_DATABASE_OID] = is_other;
+	nulls[IO_RELATION_ROW_RELFILENUMBER] = is_other;
+	nulls[IO_RELATION_ROW_FORK] = is_other;
+	values[IO_RELATION_ROW_TABLESPACE_OID] = ObjectIdGetDatum(of->tablespace);
+	values[IO_RELATION_ROW_DATABASE_OID] = ObjectIdGetDatum(of->database);
+	values[IO_RELATION_ROW_RELFILENUMBER] = ObjectIdGetDatum(of->relation);
+	values[IO_RELATION_ROW_FORK] = fork_words[Min(of->fork, MAX_FORKNUM)];
+	values[IO_RELATION_ROW_FILE_GONE] = BoolGetDatum(of->gone);
+	fill_calls(&values[IO_RELATION_ROW_READS], of->read_bytes, of->kind);
 }
 
 Datum
 pgflash_io_relation_rows(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { RELATION_TYPES };
-	static const RowType type = ROW_TYPE(0, types);
 	ReturnSetInfo *result;
 	Datum fork_words[MAX_FORKNUM + 1];
 	uint32 places;
 
-	StaticAssertStmt(lengthof(types) == RELATION_COLUMNS, "a type is missing");
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &io_relation_columns);
 	if (!account_attached())
 		return (Datum) 0;
 
@@ -273,8 +266,8 @@ pgflash_io_relation_rows(PG_FUNCTION_ARGS)
 	for (uint32 place = 0; place <= places; place++)
 	{
 		bool is_other = place == places;
-		bool nulls[RELATION_COLUMNS];
-		Datum values[RELATION_COLUMNS];
+		bool nulls[IO_RELATION_COLUMNS];
+		Datum values[IO_RELATION_COLUMNS];
 		AccountRelation of;
 
 		if (!account_relation(place, &of) || (is_other && !has_calls(of.kind)))
@@ -328,8 +321,6 @@ next_mark(void)
 Datum
 pgflash_io_relation_changes(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { INT8OID, INT4OID, RELATION_TYPES };
-	static const RowType type = ROW_TYPE(1, types);
 	ReturnSetInfo *result;
 	int64 since;
 	int64 mark = next_mark();
@@ -338,7 +329,7 @@ pgflash_io_relation_changes(PG_FUNCTION_ARGS)
 	bool told = false;
 
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &io_relation_changes_columns);
 	since = PG_ARGISNULL(0) ? 0 : PG_GETARG_INT64(0);
 	if (!account_attached())
 		return (Datum) 0;
@@ -348,15 +339,17 @@ pgflash_io_relation_changes(PG_FUNCTION_ARGS)
 	see_since(since, places);
 	for (uint32 place = 0; place <= places; place++)
 	{
-		bool nulls[2 + RELATION_COLUMNS] = { false };
-		Datum values[2 + RELATION_COLUMNS];
+		bool nulls[IO_RELATION_CHANGES_COLUMNS] = { false };
+		Datum values[IO_RELATION_CHANGES_COLUMNS];
 		AccountRelation of;
 
 		if (!account_relation_changed(place, &seen[place], &of))
 			continue;
-		values[0] = Int64GetDatum(mark);
-		values[1] = Int32GetDatum((int32) place);
-		fill_relation(&values[2], &nulls[2], &of, place == places, fork_words);
+		values[IO_RELATION_CHANGES_ROW_MARK] = Int64GetDatum(mark);
+		values[IO_RELATION_CHANGES_ROW_PLACE] = Int32GetDatum((int32) place);
+		fill_relation(&values[IO_RELATION_CHANGES_ROW_TABLESPACE_OID],
+		              &nulls[IO_RELATION_CHANGES_ROW_TABLESPACE_OID], &of,
+		              place == places, fork_words);
 		put(result, values, nulls);
 		told = true;
 	}
@@ -369,24 +362,23 @@ pgflash_io_relation_changes(PG_FUNCTION_ARGS)
 Datum
 pgflash_io_tablespace_rows(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { OIDOID, NUMBER_TYPES };
-	static const RowType type = ROW_TYPE(0, types);
 	ReturnSetInfo *result;
 
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &io_tablespace_columns);
 	for (unsigned number = 0;
 	     account_attached() && number < ACCOUNT_TABLESPACES; number++)
 	{
-		bool nulls[1 + NUMBERS] = { false };
-		Datum values[1 + NUMBERS];
+		bool nulls[IO_TABLESPACE_COLUMNS] = { false };
+		Datum values[IO_TABLESPACE_COLUMNS];
 		AccountRelation of;
 
 		if (!account_tablespace(number, &of) || !has_calls(of.kind))
 			continue;
-		nulls[0] = !OidIsValid(of.tablespace);
-		values[0] = ObjectIdGetDatum(of.tablespace);
-		fill_numbers(&values[1], of.read_bytes, of.kind);
+		nulls[IO_TABLESPACE_ROW_TABLESPACE_OID] = !OidIsValid(of.tablespace);
+		values[IO_TABLESPACE_ROW_TABLESPACE_OID] =
+			ObjectIdGetDatum(of.tablespace);
+		fill_calls(&values[IO_TABLESPACE_ROW_READS], of.read_bytes, of.kind);
 		put(result, values, nulls);
 	}
 	return (Datum) 0;
@@ -397,26 +389,23 @@ pgflash_io_tablespace_rows(PG_FUNCTION_ARGS)
 Datum
 pgflash_wal_row(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { INT8OID,   INT8OID, FLOAT8OID,     INT8OID,
-		                         FLOAT8OID, INT8OID, TIMESTAMPTZOID };
-	static const RowType type = ROW_TYPE(0, types);
 	TupleDesc row;
-	Datum values[lengthof(types)];
-	bool nulls[lengthof(types)] = { false };
+	Datum values[WAL_COLUMNS];
+	bool nulls[WAL_COLUMNS] = { false };
 	AccountWal wal;
 
 	module_require_preloaded();
-	row = row_type_row(fcinfo, &type);
+	row = row_type_row(fcinfo, &wal_columns);
 	if (!account_attached())
 		PG_RETURN_NULL();
 
 	account_wal(&wal);
-	values[0] = count(wal.write.calls);
-	values[1] = count(wal.write.bytes);
-	values[2] = milliseconds(wal.write.ns);
-	values[3] = count(wal.sync.calls);
-	values[4] = milliseconds(wal.sync.ns);
-	values[5] = count(wal.rewritten_bytes);
-	values[6] = TimestampTzGetDatum(account_since());
+	values[WAL_ROW_WRITES] = count(wal.write.calls);
+	values[WAL_ROW_WRITE_BYTES] = count(wal.write.bytes);
+	values[WAL_ROW_WRITE_TIME_MS] = milliseconds(wal.write.ns);
+	values[WAL_ROW_SYNCS] = count(wal.sync.calls);
+	values[WAL_ROW_SYNC_TIME_MS] = milliseconds(wal.sync.ns);
+	values[WAL_ROW_WASTAGE_BYTES] = count(wal.rewritten_bytes);
+	values[WAL_ROW_STATS_SINCE] = TimestampTzGetDatum(account_since());
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
 }

@@ -10,45 +10,25 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "bridge/bridge_views.h"
 #include "hooks/advice.h"
+#include "server/columns.h"
 #include "server/compat.h"
 #include "server/module.h"
-#include "server/row_type.h"
 
 PG_FUNCTION_INFO_V1(pgflash_cache_advice_rows);
 
 #define BLOCK_BYTES 8192
 #define PRESENT_ROW 3 /* the row whose factor is 1 */
 
-enum
-{
-	SIZE_FACTOR,
-	SIZE_OF,
-	SIZE_BYTES,
-	HIT_RATIO,
-	DISK_READS_PER_S,
-	DISK_READS_FACTOR,
-	SAVED_MS_PER_S,
-	REQUESTS_PER_S,
-	DISK_READ_MEAN_MS,
-	FLASH_READ_MEAN_MS,
-	FLASH_READ_MEAN_FROM,
-	WINDOW_S,
-	SAMPLE_RATE,
-	SAMPLED_BLOCKS,
-	COLUMNS
-};
-
 typedef struct Row
 {
-	Datum values[COLUMNS];
-	bool nulls[COLUMNS];
+	Datum values[CACHE_ADVICE_COLUMNS];
+	bool nulls[CACHE_ADVICE_COLUMNS];
 } Row;
 
 static void
@@ -66,43 +46,36 @@ fill(Row *row, const Advice *advice, int i)
 	bool known = hits >= 0;
 	bool timed = advice->disk_read_ms > 0;
 
-	set(row, SIZE_FACTOR, true, advice->size_factor[i]);
-	row->values[SIZE_BYTES] =
+	set(row, CACHE_ADVICE_ROW_SIZE_FACTOR, true, advice->size_factor[i]);
+	row->values[CACHE_ADVICE_ROW_SIZE_BYTES] =
 		Int64GetDatum((int64) (advice->size_blocks[i] * BLOCK_BYTES));
-	set(row, HIT_RATIO, known, hits);
-	set(row, DISK_READS_PER_S, known, advice->requests_per_second * (1 - hits));
-	set(row, DISK_READS_FACTOR, known && misses_now > 0,
+	set(row, CACHE_ADVICE_ROW_HIT_RATIO, known, hits);
+	set(row, CACHE_ADVICE_ROW_DISK_READS_PER_S, known,
+	    advice->requests_per_second * (1 - hits));
+	set(row, CACHE_ADVICE_ROW_DISK_READS_FACTOR, known && misses_now > 0,
 	    misses_now > 0 ? (1 - hits) / misses_now : 0);
-	set(row, SAVED_MS_PER_S, known && timed,
+	set(row, CACHE_ADVICE_ROW_SAVED_MS_PER_S, known && timed,
 	    advice->requests_per_second * hits *
 	        (advice->disk_read_ms - advice->flash_read_ms));
-	set(row, REQUESTS_PER_S, true, advice->requests_per_second);
-	set(row, DISK_READ_MEAN_MS, timed, advice->disk_read_ms);
-	set(row, FLASH_READ_MEAN_MS, true, advice->flash_read_ms);
-	set(row, WINDOW_S, true, advice->window_seconds);
-	set(row, SAMPLE_RATE, true, advice->sample_rate);
-	row->values[SAMPLED_BLOCKS] = Int64GetDatum(advice->sampled_blocks);
+	set(row, CACHE_ADVICE_ROW_REQUESTS_PER_S, true,
+	    advice->requests_per_second);
+	set(row, CACHE_ADVICE_ROW_DISK_READ_MEAN_MS, timed, advice->disk_read_ms);
+	set(row, CACHE_ADVICE_ROW_FLASH_READ_MEAN_MS, true, advice->flash_read_ms);
+	set(row, CACHE_ADVICE_ROW_WINDOW_S, true, advice->window_seconds);
+	set(row, CACHE_ADVICE_ROW_SAMPLE_RATE, true, advice->sample_rate);
+	row->values[CACHE_ADVICE_ROW_SAMPLED_BLOCKS] =
+		Int64GetDatum(advice->sampled_blocks);
 }
 
 Datum
 pgflash_cache_advice_rows(PG_FUNCTION_ARGS)
 {
-	static const Oid types[COLUMNS] = {
-		[SIZE_FACTOR] = FLOAT8OID,        [SIZE_OF] = TEXTOID,
-		[SIZE_BYTES] = INT8OID,           [HIT_RATIO] = FLOAT8OID,
-		[DISK_READS_PER_S] = FLOAT8OID,   [DISK_READS_FACTOR] = FLOAT8OID,
-		[SAVED_MS_PER_S] = FLOAT8OID,     [REQUESTS_PER_S] = FLOAT8OID,
-		[DISK_READ_MEAN_MS] = FLOAT8OID,  [FLASH_READ_MEAN_MS] = FLOAT8OID,
-		[FLASH_READ_MEAN_FROM] = TEXTOID, [WINDOW_S] = FLOAT8OID,
-		[SAMPLE_RATE] = FLOAT8OID,        [SAMPLED_BLOCKS] = INT8OID,
-	};
-	static const RowType type = ROW_TYPE(0, types);
 	ReturnSetInfo *result;
 	uint32 slots = bridge_slot_count();
 	Advice advice;
 
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &cache_advice_columns);
 	if (!advice_read(slots > 0 ? slots : (uint64) NBuffers, &advice))
 		return (Datum) 0;
 
@@ -111,9 +84,9 @@ pgflash_cache_advice_rows(PG_FUNCTION_ARGS)
 		Row row = { 0 };
 
 		fill(&row, &advice, i);
-		row.values[SIZE_OF] =
+		row.values[CACHE_ADVICE_ROW_SIZE_OF] =
 			CStringGetTextDatum(slots > 0 ? "cache" : "shared_buffers");
-		row.values[FLASH_READ_MEAN_FROM] =
+		row.values[CACHE_ADVICE_ROW_FLASH_READ_MEAN_FROM] =
 			CStringGetTextDatum(advice.flash_measured ? "measured" : "assumed");
 		tuplestore_putvalues(result->setResult, result->setDesc, row.values,
 		                     row.nulls);

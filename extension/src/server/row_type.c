@@ -48,13 +48,13 @@ check(FunctionCallInfo fcinfo, TupleDesc row, const RowType *expected)
 	{
 		const FormData_pg_attribute *column = TupleDescAttr(row, i);
 
-		if (column->atttypid != expected->types[i])
+		if (column->atttypid != expected->columns[i].type)
 			row_type_mismatch(
 				fcinfo,
 				psprintf("Its column \"%s\" is of type %s instead of %s.",
 			             NameStr(column->attname),
 			             format_type_be(column->atttypid),
-			             format_type_be(expected->types[i])));
+			             format_type_be(expected->columns[i].type)));
 	}
 }
 

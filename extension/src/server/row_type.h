@@ -13,19 +13,22 @@
 #include "fmgr.h"
 #include "nodes/execnodes.h"
 
+typedef struct RowColumn
+{
+	const char *name;
+	Oid type;
+} RowColumn;
+
 /*
  * The columns that a function of the library fills, and the number of its
- * arguments.
+ * arguments; columns.h has that of each function.
  */
 typedef struct RowType
 {
 	int arguments;
 	int count;
-	const Oid *types;
+	const RowColumn *columns;
 } RowType;
-
-#define ROW_TYPE(arguments_, types_)                                           \
-	{ .arguments = (arguments_), .count = lengthof(types_), .types = (types_) }
 
 /* Start returning rows; an error unless the declaration has these columns. */
 extern ReturnSetInfo *row_type_rows(FunctionCallInfo fcinfo,

@@ -2,9 +2,9 @@
  * views.c
  *		The SQL functions behind the views, and those that change something.
  *
- * A column of pgflash_cache is filled by its name: core's counters are found by
- * theirs, the rest in a table here.  So the order of columns is defined in the
- * SQL file alone, and a column that cannot be filled is an error at once.
+ * A column of pgflash_cache is found by its name, since an extension that was
+ * not updated yet may have fewer columns, in another order.  A column that
+ * nothing fills is an error.
  *
  * Rights are granted in SQL; superuser is checked here as well, so that a
  * careless GRANT does not let everyone change the cache.
@@ -25,9 +25,9 @@
 #include "bridge/bridge_runtime.h"
 #include "bridge/bridge_views.h"
 #include "broken.h"
+#include "server/columns.h"
 #include "server/compat.h"
 #include "server/module.h"
-#include "server/row_type.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(pgflash_cache_row);
@@ -55,134 +55,102 @@ require_superuser(void)
 
 /* ---- pgflash_cache ---------------------------------------------------------- */
 
-/* A column's value; *null_out is false beforehand. */
-typedef Datum (*Column)(bool *null_out);
-
-static Datum
-column_mode(bool *null_out)
+/* A column of the row, by its number in columns.h. */
+typedef struct Value
 {
+	Datum value;
+	bool null;
+	bool filled;
+} Value;
+
+static void
+set_if(Value *row, int column, bool known, Datum value)
+{
+	row[column] = (Value){ .value = value, .null = !known, .filled = true };
+}
+
+static void
+set(Value *row, int column, Datum value)
+{
+	set_if(row, column, true, value);
+}
+
+static void
+set_count(Value *row, int column, uint64 value)
+{
+	set(row, column, Int64GetDatum((int64) value));
+}
+
+static void
+set_text(Value *row, int column, const char *text)
+{
+	set_if(row, column, text != NULL,
+	       text == NULL ? (Datum) 0 : CStringGetTextDatum(text));
+}
+
+static void
+fill_state(Value *row)
+{
+	bool attached = bridge_attached();
+	bool named = setting_cache_file != NULL && setting_cache_file[0] != '\0';
 	const char *reason;
 
-	(void) null_out;
-	return CStringGetTextDatum(bridge_mode(&reason));
+	set_text(row, CACHE_ROW_MODE, bridge_mode(&reason));
+	set_text(row, CACHE_ROW_MODE_REASON, reason);
+	set_text(row, CACHE_ROW_START_REASON,
+	         attached ? bridge_start_reason() : NULL);
+	set_text(row, CACHE_ROW_CACHE_FILE, named ? setting_cache_file : NULL);
+	set_if(row, CACHE_ROW_DIRECT_IO, attached,
+	       BoolGetDatum(bridge_direct_io()));
+	set_text(row, CACHE_ROW_IO_ENGINE, attached ? bridge_io_engine() : NULL);
 }
 
-static Datum
-column_mode_reason(bool *null_out)
-{
-	const char *reason;
-
-	(void) null_out;
-	(void) bridge_mode(&reason);
-	return CStringGetTextDatum(reason);
-}
-
-static Datum
-column_start_reason(bool *null_out)
-{
-	*null_out = !bridge_attached();
-	return *null_out ? (Datum) 0 : CStringGetTextDatum(bridge_start_reason());
-}
-
-static Datum
-column_cache_file(bool *null_out)
-{
-	*null_out = setting_cache_file == NULL || setting_cache_file[0] == '\0';
-	return *null_out ? (Datum) 0 : CStringGetTextDatum(setting_cache_file);
-}
-
-static Datum
-column_direct_io(bool *null_out)
-{
-	*null_out = !bridge_attached();
-	return BoolGetDatum(bridge_direct_io());
-}
-
-static Datum
-column_io_engine(bool *null_out)
-{
-	*null_out = !bridge_attached();
-	return *null_out ? (Datum) 0 : CStringGetTextDatum(bridge_io_engine());
-}
-
-static Datum
-column_size_bytes(bool *null_out)
-{
-	(void) null_out;
-	return Int64GetDatum((int64) bridge_size().slots * BLOCK_BYTES);
-}
-
-static Datum
-column_slots(bool *null_out)
-{
-	(void) null_out;
-	return Int64GetDatum(bridge_size().slots);
-}
-
-static Datum
-column_size_max_bytes(bool *null_out)
-{
-	(void) null_out;
-	return Int64GetDatum((int64) bridge_size().slots_max * BLOCK_BYTES);
-}
-
-static Datum
-column_resize_progress(bool *null_out)
+static void
+fill_size(Value *row)
 {
 	BridgeSize size = bridge_size();
+	uint64 used = bridge_used_slots();
+	uint32 slots = bridge_slot_count();
+	uint64 metadata_bytes = bridge_metadata_bytes();
 
-	*null_out = !size.changing;
-	return Float8GetDatum(size.done);
+	set_count(row, CACHE_ROW_SIZE_BYTES, (uint64) size.slots * BLOCK_BYTES);
+	set_count(row, CACHE_ROW_SIZE_MAX_BYTES,
+	          (uint64) size.slots_max * BLOCK_BYTES);
+	set_if(row, CACHE_ROW_RESIZE_PROGRESS, size.changing,
+	       Float8GetDatum(size.done));
+	set_text(row, CACHE_ROW_RESIZE_REASON, bridge_size_reason());
+	set_count(row, CACHE_ROW_SLOTS, size.slots);
+	set_count(row, CACHE_ROW_USED_SLOTS, used);
+	set_count(row, CACHE_ROW_USED_BYTES, used * BLOCK_BYTES);
+	set_count(row, CACHE_ROW_KEEP_BLOCKS, bridge_cache_policy_keep_blocks());
+	set_count(row, CACHE_ROW_METADATA_BYTES, metadata_bytes);
+	set_if(row, CACHE_ROW_METADATA_BYTES_PER_BLOCK, slots > 0,
+	       Float8GetDatum(
+			   slots == 0 ? 0 : (double) metadata_bytes / (double) slots));
 }
 
-static Datum
-column_resize_reason(bool *null_out)
-{
-	const char *reason = bridge_size_reason();
-
-	*null_out = reason == NULL;
-	return *null_out ? (Datum) 0 : CStringGetTextDatum(reason);
-}
-
-static Datum
-column_used_slots(bool *null_out)
-{
-	(void) null_out;
-	return Int64GetDatum(bridge_used_slots());
-}
-
-static Datum
-column_used_bytes(bool *null_out)
-{
-	(void) null_out;
-	return Int64GetDatum((int64) bridge_used_slots() * BLOCK_BYTES);
-}
-
-static Datum
-column_hit_ratio(bool *null_out)
+static void
+fill_counters(Value *row)
 {
 	uint64 hits;
-	uint64 misses;
+	uint64 looked_up;
 
-	(void) bridge_counter("hits", &hits);
-	(void) bridge_counter("misses", &misses);
-	*null_out = hits + misses == 0;
-	return Float8GetDatum(*null_out ? 0
-	                                : (double) hits / (double) (hits + misses));
+	for (int i = 0; i < CACHE_COLUMNS; i++)
+	{
+		uint64 value;
+
+		if (bridge_counter(cache_columns.columns[i].name, &value))
+			set_count(row, i, value);
+	}
+	hits = (uint64) DatumGetInt64(row[CACHE_ROW_HITS].value);
+	looked_up = hits + (uint64) DatumGetInt64(row[CACHE_ROW_MISSES].value);
+	set_if(row, CACHE_ROW_HIT_RATIO, looked_up > 0,
+	       Float8GetDatum(looked_up == 0 ? 0
+	                                     : (double) hits / (double) looked_up));
 }
 
-static Datum
-mean_ms(BridgeTimer timer, bool *null_out)
-{
-	BridgeHistogram histogram;
-
-	bridge_histogram(timer, &histogram);
-	*null_out = histogram.count == 0;
-	return Float8GetDatum(histogram.mean_ms);
-}
-
-static Datum
-buckets(BridgeTimer timer)
+static void
+fill_times(Value *row, BridgeTimer timer, int mean_ms, int buckets)
 {
 	BridgeHistogram histogram;
 	Datum *elements;
@@ -191,158 +159,39 @@ buckets(BridgeTimer timer)
 	elements = palloc(sizeof(Datum) * (size_t) histogram.bucket_count);
 	for (int i = 0; i < histogram.bucket_count; i++)
 		elements[i] = Int64GetDatum((int64) histogram.bucket[i]);
-	return PointerGetDatum(construct_array(elements, histogram.bucket_count,
-	                                       INT8OID, sizeof(int64),
-	                                       FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	set_if(row, mean_ms, histogram.count > 0,
+	       Float8GetDatum(histogram.mean_ms));
+	set(row, buckets,
+	    PointerGetDatum(construct_array(elements, histogram.bucket_count,
+	                                    INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+	                                    TYPALIGN_DOUBLE)));
 }
 
-static Datum
-column_flash_read_mean_ms(bool *null_out)
-{
-	return mean_ms(BRIDGE_FLASH_READ, null_out);
-}
-
-static Datum
-column_flash_write_mean_ms(bool *null_out)
-{
-	return mean_ms(BRIDGE_FLASH_WRITE, null_out);
-}
-
-static Datum
-column_disk_read_mean_ms(bool *null_out)
-{
-	return mean_ms(BRIDGE_DISK_READ, null_out);
-}
-
-static Datum
-column_flash_read_histogram(bool *null_out)
-{
-	(void) null_out;
-	return buckets(BRIDGE_FLASH_READ);
-}
-
-static Datum
-column_disk_read_histogram(bool *null_out)
-{
-	(void) null_out;
-	return buckets(BRIDGE_DISK_READ);
-}
-
-static Datum
-column_flash_write_bytes_day(bool *null_out)
+static void
+fill_writes(Value *row)
 {
 	BridgeWrites writes = { .limited = false };
+	bool known = bridge_writes(&writes);
 
-	*null_out = !bridge_writes(&writes);
-	return Int64GetDatum((int64) writes.day_bytes);
+	set_if(row, CACHE_ROW_FLASH_WRITE_BYTES_DAY, known,
+	       Int64GetDatum((int64) writes.day_bytes));
+	set_if(row, CACHE_ROW_WRITE_BUDGET_LEFT_BYTES, known && writes.limited,
+	       Int64GetDatum((int64) writes.left_today_bytes));
+	set_count(row, CACHE_ROW_STAGING_BLOCKS, bridge_staging().blocks);
+	set_count(row, CACHE_ROW_STAGING_USED, bridge_staging().used);
+	set_if(row, CACHE_ROW_WRITER_RUNNING, bridge_attached(),
+	       BoolGetDatum(bridge_staging().writer_running));
 }
 
-static Datum
-column_write_budget_left_bytes(bool *null_out)
+/* The number of a column of SQL, whose order and choice may be another. */
+static int
+column_number(const char *name)
 {
-	BridgeWrites writes = { .limited = false };
-
-	*null_out = !bridge_writes(&writes) || !writes.limited;
-	return Int64GetDatum((int64) writes.left_today_bytes);
-}
-
-static Datum
-column_staging_blocks(bool *null_out)
-{
-	(void) null_out;
-	return Int64GetDatum(bridge_staging().blocks);
-}
-
-static Datum
-column_staging_used(bool *null_out)
-{
-	(void) null_out;
-	return Int64GetDatum(bridge_staging().used);
-}
-
-static Datum
-column_writer_running(bool *null_out)
-{
-	*null_out = !bridge_attached();
-	return BoolGetDatum(bridge_staging().writer_running);
-}
-
-static Datum
-column_metadata_bytes(bool *null_out)
-{
-	(void) null_out;
-	return Int64GetDatum((int64) bridge_metadata_bytes());
-}
-
-static Datum
-column_metadata_bytes_per_block(bool *null_out)
-{
-	uint32 slots = bridge_slot_count();
-
-	*null_out = slots == 0;
-	return Float8GetDatum(
-		*null_out ? 0 : (double) bridge_metadata_bytes() / (double) slots);
-}
-
-static Datum
-column_keep_blocks(bool *null_out)
-{
-	(void) null_out;
-	return Int64GetDatum((int64) bridge_cache_policy_keep_blocks());
-}
-
-static const struct
-{
-	const char *name;
-	Oid type;
-	Column value;
-} columns[] = {
-	{ "mode", TEXTOID, column_mode },
-	{ "mode_reason", TEXTOID, column_mode_reason },
-	{ "start_reason", TEXTOID, column_start_reason },
-	{ "cache_file", TEXTOID, column_cache_file },
-	{ "direct_io", BOOLOID, column_direct_io },
-	{ "io_engine", TEXTOID, column_io_engine },
-	{ "size_bytes", INT8OID, column_size_bytes },
-	{ "size_max_bytes", INT8OID, column_size_max_bytes },
-	{ "resize_progress", FLOAT8OID, column_resize_progress },
-	{ "resize_reason", TEXTOID, column_resize_reason },
-	{ "slots", INT8OID, column_slots },
-	{ "used_slots", INT8OID, column_used_slots },
-	{ "used_bytes", INT8OID, column_used_bytes },
-	{ "keep_blocks", INT8OID, column_keep_blocks },
-	{ "hit_ratio", FLOAT8OID, column_hit_ratio },
-	{ "flash_read_mean_ms", FLOAT8OID, column_flash_read_mean_ms },
-	{ "flash_write_mean_ms", FLOAT8OID, column_flash_write_mean_ms },
-	{ "disk_read_mean_ms", FLOAT8OID, column_disk_read_mean_ms },
-	{ "flash_read_histogram", INT8ARRAYOID, column_flash_read_histogram },
-	{ "disk_read_histogram", INT8ARRAYOID, column_disk_read_histogram },
-	{ "flash_write_bytes_day", INT8OID, column_flash_write_bytes_day },
-	{ "write_budget_left_bytes", INT8OID, column_write_budget_left_bytes },
-	{ "staging_blocks", INT8OID, column_staging_blocks },
-	{ "staging_used", INT8OID, column_staging_used },
-	{ "writer_running", BOOLOID, column_writer_running },
-	{ "metadata_bytes", INT8OID, column_metadata_bytes },
-	{ "metadata_bytes_per_block", FLOAT8OID, column_metadata_bytes_per_block },
-};
-
-static Datum
-column_value(const char *name, Oid *type_out, bool *null_out)
-{
-	uint64 counter;
-
-	*null_out = false;
-	for (size_t i = 0; i < lengthof(columns); i++)
+	for (int i = 0; i < CACHE_COLUMNS; i++)
 	{
-		if (strcmp(columns[i].name, name) != 0)
-			continue;
-		*type_out = columns[i].type;
-		return columns[i].value(null_out);
+		if (strcmp(cache_columns.columns[i].name, name) == 0)
+			return i;
 	}
-	*type_out = INT8OID;
-	if (bridge_counter(name, &counter))
-		return Int64GetDatum((int64) counter);
-
 	ereport(
 		ERROR,
 		(errcode(ERRCODE_UNDEFINED_COLUMN),
@@ -354,27 +203,42 @@ column_value(const char *name, Oid *type_out, bool *null_out)
 Datum
 pgflash_cache_row(PG_FUNCTION_ARGS)
 {
-	TupleDesc row;
+	Value row[CACHE_COLUMNS] = { 0 };
+	TupleDesc type;
 	Datum *values;
 	bool *nulls;
 
 	module_require_preloaded();
-	row = row_type_any(fcinfo);
-	values = palloc(sizeof(Datum) * (size_t) row->natts);
-	nulls = palloc(sizeof(bool) * (size_t) row->natts);
-	for (int i = 0; i < row->natts; i++)
-	{
-		const char *name = NameStr(TupleDescAttr(row, i)->attname);
-		Oid type;
+	type = row_type_any(fcinfo);
+	fill_state(row);
+	fill_size(row);
+	fill_counters(row);
+	fill_times(row, BRIDGE_FLASH_READ, CACHE_ROW_FLASH_READ_MEAN_MS,
+	           CACHE_ROW_FLASH_READ_HISTOGRAM);
+	fill_times(row, BRIDGE_DISK_READ, CACHE_ROW_DISK_READ_MEAN_MS,
+	           CACHE_ROW_DISK_READ_HISTOGRAM);
+	fill_writes(row);
 
-		values[i] = column_value(name, &type, &nulls[i]);
-		if (TupleDescAttr(row, i)->atttypid != type && !FC_BROKEN(ROW_TYPE))
+	values = palloc(sizeof(Datum) * (size_t) type->natts);
+	nulls = palloc(sizeof(bool) * (size_t) type->natts);
+	for (int i = 0; i < type->natts; i++)
+	{
+		const char *name = NameStr(TupleDescAttr(type, i)->attname);
+		int column = column_number(name);
+		Oid expected = cache_columns.columns[column].type;
+
+		if (TupleDescAttr(type, i)->atttypid != expected &&
+		    !FC_BROKEN(ROW_TYPE))
 			row_type_mismatch(fcinfo,
 			                  psprintf("Its column \"%s\" is not of type %s.",
-			                           name, format_type_be(type)));
+			                           name, format_type_be(expected)));
+		if (!row[column].filled)
+			elog(ERROR, "nothing fills the column \"%s\"", name);
+		values[i] = row[column].value;
+		nulls[i] = row[column].null;
 	}
 
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(type, values, nulls)));
 }
 
 /* ---- pgflash_cache_devices ----------------------------------------------------- */
@@ -389,37 +253,43 @@ mean_or_null(double mean, bool *null_out)
 Datum
 pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { TEXTOID,   TEXTOID,   TEXTOID, BOOLOID,
-		                         INT8OID,   INT8OID,   INT8OID, INT8OID,
-		                         FLOAT8OID, FLOAT8OID, INT8OID, INT8OID,
-		                         INT8OID,   INT8OID,   INT8OID };
-	static const RowType type = ROW_TYPE(0, types);
 	ReturnSetInfo *result;
 
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &cache_devices_columns);
 	for (uint32 i = 0; i < bridge_device_count(); i++)
 	{
 		BridgeDevice device;
-		Datum values[lengthof(types)];
-		bool nulls[lengthof(types)] = { false };
+		Datum values[CACHE_DEVICES_COLUMNS];
+		bool nulls[CACHE_DEVICES_COLUMNS] = { false };
 
 		bridge_device(i, &device);
-		values[0] = CStringGetTextDatum(device.cache_file);
-		values[1] = CStringGetTextDatum(device.state);
-		values[2] = CStringGetTextDatum(device.state_reason);
-		values[3] = BoolGetDatum(device.direct_io);
-		values[4] = Int64GetDatum((int64) device.reads);
-		values[5] = Int64GetDatum((int64) device.writes);
-		values[6] = Int64GetDatum((int64) device.read_bytes);
-		values[7] = Int64GetDatum((int64) device.write_bytes);
-		values[8] = mean_or_null(device.read_mean_ms, &nulls[8]);
-		values[9] = mean_or_null(device.write_mean_ms, &nulls[9]);
-		values[10] = Int64GetDatum((int64) device.read_errors);
-		values[11] = Int64GetDatum((int64) device.write_errors);
-		values[12] = Int64GetDatum((int64) device.read_timeouts);
-		values[13] = Int64GetDatum((int64) device.corrupt_slots);
-		values[14] = Int64GetDatum((int64) device.bypassed_reads);
+		values[CACHE_DEVICES_ROW_CACHE_FILE] =
+			CStringGetTextDatum(device.cache_file);
+		values[CACHE_DEVICES_ROW_STATE] = CStringGetTextDatum(device.state);
+		values[CACHE_DEVICES_ROW_STATE_REASON] =
+			CStringGetTextDatum(device.state_reason);
+		values[CACHE_DEVICES_ROW_DIRECT_IO] = BoolGetDatum(device.direct_io);
+		values[CACHE_DEVICES_ROW_READS] = Int64GetDatum((int64) device.reads);
+		values[CACHE_DEVICES_ROW_WRITES] = Int64GetDatum((int64) device.writes);
+		values[CACHE_DEVICES_ROW_READ_BYTES] =
+			Int64GetDatum((int64) device.read_bytes);
+		values[CACHE_DEVICES_ROW_WRITE_BYTES] =
+			Int64GetDatum((int64) device.write_bytes);
+		values[CACHE_DEVICES_ROW_READ_MEAN_MS] = mean_or_null(
+			device.read_mean_ms, &nulls[CACHE_DEVICES_ROW_READ_MEAN_MS]);
+		values[CACHE_DEVICES_ROW_WRITE_MEAN_MS] = mean_or_null(
+			device.write_mean_ms, &nulls[CACHE_DEVICES_ROW_WRITE_MEAN_MS]);
+		values[CACHE_DEVICES_ROW_READ_ERRORS] =
+			Int64GetDatum((int64) device.read_errors);
+		values[CACHE_DEVICES_ROW_WRITE_ERRORS] =
+			Int64GetDatum((int64) device.write_errors);
+		values[CACHE_DEVICES_ROW_READ_TIMEOUTS] =
+			Int64GetDatum((int64) device.read_timeouts);
+		values[CACHE_DEVICES_ROW_CORRUPT_SLOTS] =
+			Int64GetDatum((int64) device.corrupt_slots);
+		values[CACHE_DEVICES_ROW_BYPASSED_READS] =
+			Int64GetDatum((int64) device.bypassed_reads);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -427,41 +297,37 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 
 /* ---- pgflash_relations ----------------------------------------------------------- */
 
-static const Oid relation_types[] = { REGCLASSOID, TEXTOID,   OIDOID,
-	                                  OIDOID,      INT8OID,   INT8OID,
-	                                  INT8OID,     FLOAT8OID, TEXTOID };
-
 /* One segment file; the view adds them up. */
 static void
 add_relation(ReturnSetInfo *result, const BridgeFile *file)
 {
 	Oid relation = compat_relation_of_file(file->tablespace, file->relation);
-	Datum values[lengthof(relation_types)];
-	bool nulls[lengthof(relation_types)] = { false };
+	Datum values[RELATIONS_COLUMNS];
+	bool nulls[RELATIONS_COLUMNS] = { false };
 
 	/* Dropped, not yet committed, or of a relation that is being rewritten. */
-	nulls[0] = !OidIsValid(relation);
-	values[0] = ObjectIdGetDatum(relation);
-	values[1] = CStringGetTextDatum(file->fork);
-	values[2] = ObjectIdGetDatum(file->tablespace);
-	values[3] = ObjectIdGetDatum(file->relation);
-	values[4] = Int64GetDatum(file->cached_blocks);
-	values[5] = Int64GetDatum((int64) file->hits);
-	values[6] = Int64GetDatum((int64) file->misses);
-	values[7] = Float8GetDatum(file->disk_read_ms);
-	values[8] = CStringGetTextDatum(file->policy);
+	nulls[RELATIONS_ROW_RELATION] = !OidIsValid(relation);
+	values[RELATIONS_ROW_RELATION] = ObjectIdGetDatum(relation);
+	values[RELATIONS_ROW_FORK] = CStringGetTextDatum(file->fork);
+	values[RELATIONS_ROW_TABLESPACE] = ObjectIdGetDatum(file->tablespace);
+	values[RELATIONS_ROW_FILENODE] = ObjectIdGetDatum(file->relation);
+	values[RELATIONS_ROW_CACHED_BLOCKS] = Int64GetDatum(file->cached_blocks);
+	values[RELATIONS_ROW_HITS] = Int64GetDatum((int64) file->hits);
+	values[RELATIONS_ROW_MISSES] = Int64GetDatum((int64) file->misses);
+	values[RELATIONS_ROW_DISK_READ_TIME_MS] =
+		Float8GetDatum(file->disk_read_ms);
+	values[RELATIONS_ROW_POLICY] = CStringGetTextDatum(file->policy);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
 Datum
 pgflash_relations_rows(PG_FUNCTION_ARGS)
 {
-	static const RowType type = ROW_TYPE(0, relation_types);
 	ReturnSetInfo *result;
 	uint32 count = bridge_file_count();
 
 	module_require_preloaded();
-	result = row_type_rows(fcinfo, &type);
+	result = row_type_rows(fcinfo, &relations_columns);
 	for (uint32 i = 0; i < count; i++)
 	{
 		BridgeFile file;
@@ -526,17 +392,15 @@ pgflash_cache_clear(PG_FUNCTION_ARGS)
 Datum
 pgflash_cache_verify(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = { INT8OID, INT8OID };
-	static const RowType type = ROW_TYPE(0, types);
 	TupleDesc row;
-	Datum values[lengthof(types)];
-	bool nulls[lengthof(types)] = { false };
+	Datum values[CACHE_VERIFY_COLUMNS];
+	bool nulls[CACHE_VERIFY_COLUMNS] = { false };
 	uint32 slots;
 	int64 compared = 0;
 	int64 mismatched = 0;
 
 	require_superuser();
-	row = row_type_row(fcinfo, &type);
+	row = row_type_row(fcinfo, &cache_verify_columns);
 	slots = bridge_slot_count();
 	for (uint32 slot = 0; slot < slots; slot++)
 	{
@@ -551,7 +415,7 @@ pgflash_cache_verify(PG_FUNCTION_ARGS)
 	if (mismatched > 0)
 		bridge_verify_failed();
 
-	values[0] = Int64GetDatum(compared);
-	values[1] = Int64GetDatum(mismatched);
+	values[CACHE_VERIFY_ROW_COMPARED] = Int64GetDatum(compared);
+	values[CACHE_VERIFY_ROW_MISMATCHED] = Int64GetDatum(mismatched);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
 }
