@@ -328,6 +328,17 @@ def calls_of_the_extension_have_types(source: Source) -> Iterator[str]:
                         yield f"{number}: {argument.strip()} has no type"
 
 
+_KERNEL_FILE = re.compile(r"""(Path|open|listdir)\(f?["']/(proc|sys)/(?!self/fd["'/])""")
+
+
+def the_kernel_is_read_in_one_room(source: Source) -> Iterator[str]:
+    """pgflash.machine knows the formats of /proc and /sys; our own open files have names there."""
+    if source.path.suffix == ".py" and source.room in {"python", "lab"}:
+        for number, line in enumerate(source.text.split("\n"), start=1):
+            if "machine" not in source.path.parts and _KERNEL_FILE.search(line):
+                yield f"{number}: reads the kernel's files by itself: pgflash.machine does"
+
+
 _COMMANDS = {_PROGRAM / "cli", PurePosixPath("lab/pgflash_lab/cli")}
 _RAW_OUTPUT = re.compile(
     r"\bclick\.(echo|secho|style|prompt)\b|(?<![.\w])print\(|\bsys\.std(out|err)\.write\b|\btraceback\.print"
@@ -487,6 +498,7 @@ RULES: tuple[Rule, ...] = (
     sessions_are_made_in_one_place,
     sql_names_its_functions_in_full,
     calls_of_the_extension_have_types,
+    the_kernel_is_read_in_one_room,
     commands_write_through_output,
     roles_are_granted_in_one_place,
     no_dependency_has_a_known_hole,

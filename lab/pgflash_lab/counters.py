@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The counters of the devices and the host, as iostat and vmstat read them.
 
-Emulated devices count in the emulator's own memory; real ones in /proc/diskstats, by the block
-device under a folder.  To the kernel, an emulated device's delay is a sleep, so the waiting
+Emulated devices count in the emulator's own memory; real ones in the kernel, by the block device
+under a folder.  To the kernel, an emulated device's delay is a sleep, so the waiting
 processes are not "blocked" there: code that shows them asks the server instead.
 """
 
@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgflash.machine.host import DiskCounts, read_disks
+from pgflash.machine.tree import HERE, Machine, numbers
 from pgflash_lab.emulator import DeviceStats, Emulator, OperationStats
 from pgflash_lab.model.run import DiskSecond
 
-_SECTOR_BYTES = 512
 _KIB = 1024
 
 
@@ -59,8 +60,12 @@ class DeviceReader:
         if self._emulator is not None:
             stats = self._emulator.stats()
             return {one.name: emulated_counts(one, stats.elapsed_s) for one in stats.devices}
-        table = parse_diskstats(Path("/proc/diskstats").read_text())
-        return {role: table[number] for role, number in self._numbers.items() if number in table}
+        table = {number: counts for number, _name, counts in read_disks()}
+        return {
+            role: _real_counts(table[number])
+            for role, number in self._numbers.items()
+            if number in table
+        }
 
 
 def emulated_counts(stats: DeviceStats, elapsed_s: float) -> DeviceCounts:
@@ -85,43 +90,33 @@ def _bytes(*operations: OperationStats) -> int:
     return sum(one.bytes for one in operations)
 
 
-def parse_diskstats(text: str) -> dict[str, DeviceCounts]:
-    """Return /proc/diskstats by device number, "8:1"."""
-    found = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) < 13:
-            continue
-        reads, _, read_sectors, read_ms, writes, _, write_sectors, write_ms, _, busy_ms = (
-            int(word) for word in words[3:13]
-        )
-        found[f"{words[0]}:{words[1]}"] = DeviceCounts(
-            reads=reads,
-            read_bytes=read_sectors * _SECTOR_BYTES,
-            read_time_ms=read_ms,
-            writes=writes,
-            write_bytes=write_sectors * _SECTOR_BYTES,
-            write_time_ms=write_ms,
-            busy_ms=busy_ms,
-        )
-    return found
-
-
-def parse_host(stat: str) -> HostCounts:
-    """Return what /proc/stat says of the whole host."""
-    lines = {words[0]: words[1] for words in (line.split() for line in stat.splitlines()) if words}
-    return HostCounts(
-        context_switches=int(lines["ctxt"]),
-        interrupts=int(lines["intr"]),
-        runnable=int(lines["procs_running"]),
-        blocked=int(lines["procs_blocked"]),
+def _real_counts(counts: DiskCounts) -> DeviceCounts:
+    return DeviceCounts(
+        reads=counts.reads,
+        read_bytes=counts.read_bytes,
+        read_time_ms=counts.read_time_ms,
+        writes=counts.writes,
+        write_bytes=counts.write_bytes,
+        write_time_ms=counts.write_time_ms,
+        busy_ms=counts.io_time_ms,
     )
 
 
-def parse_paged_bytes(vmstat: str) -> tuple[int, int]:
-    """Return the bytes read from and written to all block devices, from /proc/vmstat."""
-    lines = dict(line.split() for line in vmstat.splitlines())
-    return int(lines["pgpgin"]) * _KIB, int(lines["pgpgout"]) * _KIB
+def read_host(machine: Machine = HERE) -> HostCounts:
+    """Return what the kernel says of the whole host."""
+    stat = numbers(machine.read("/proc/stat"))
+    return HostCounts(
+        context_switches=stat["ctxt"],
+        interrupts=stat["intr"],
+        runnable=stat["procs_running"],
+        blocked=stat["procs_blocked"],
+    )
+
+
+def read_paged_bytes(machine: Machine = HERE) -> tuple[int, int]:
+    """Return the bytes read from and written to all block devices."""
+    vmstat = numbers(machine.read("/proc/vmstat"))
+    return vmstat["pgpgin"] * _KIB, vmstat["pgpgout"] * _KIB
 
 
 def disk_second(

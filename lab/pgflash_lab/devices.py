@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgflash.errors import UsageError
+from pgflash.machine.host import available_memory_bytes
 from pgflash.model.sizes import size
 from pgflash_lab import host
 from pgflash_lab.account import make_server_dir, reachable_dir
@@ -153,7 +154,7 @@ def clear_leftovers(place: Path) -> list[Path]:
 def roomy_place(store: Path, needed_bytes: int) -> Path:
     """Return memory if the run's files fit there with room to spare, else the store."""
     if MEMORY.is_dir():
-        free = min(shutil.disk_usage(MEMORY).free, host.available_memory_bytes())
+        free = min(shutil.disk_usage(MEMORY).free, available_memory_bytes())
         if free >= needed_bytes + SPARE_BYTES:
             return MEMORY
     return reachable_dir(store)

@@ -16,8 +16,10 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from pgflash.machine.tree import HERE
+
 MEMORY = Path("/dev/shm")
-SEGMENTS = Path("/proc/sysvipc/shm")
+SEGMENTS = "/proc/sysvipc/shm"
 
 #: The header of the System V segment (PGShmemHeader): magic number, postmaster, sizes, and the
 #: number of the POSIX segment that lists the others.
@@ -69,7 +71,7 @@ def _forget_postgresqls(data: Path) -> None:
 def _is_attached(segment: int) -> bool:
     """Say whether a System V segment is in use, or cannot be looked up."""
     try:
-        rows = [line.split() for line in SEGMENTS.read_text().splitlines()]
+        rows = [line.split() for line in HERE.read(SEGMENTS).splitlines()]
     except OSError:
         return True
     columns = rows[0]

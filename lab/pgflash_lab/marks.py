@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from pgflash.machine.host import CpuTimes, core_count, read_cpu
 from pgflash.model.counters import COUNTERS
 from pgflash_lab import host
 from pgflash_lab.emulator import DeviceStats, Emulator
@@ -49,7 +50,7 @@ class Mark:
     """All cumulative counters at one moment."""
 
     at_s: float
-    machine: host.MachineCpu
+    machine: CpuTimes
     server: host.CpuTime
     own_s: float
     blocks: int
@@ -71,7 +72,7 @@ def take_mark(server: Server, *, cache: bool) -> Mark:
             f"the server has ended: {server.log_text(since_start=True)[-500:]}",
             hint="Its log is shown above.",
         )
-    machine, cpu, own_s = host.machine_cpu(), host.server_cpu(postmaster), host.own_cpu()
+    machine, cpu, own_s = read_cpu(), host.server_cpu(postmaster), host.own_cpu()
     at_s = time.monotonic()
     with psycopg.connect(
         server.conninfo(DATABASE), autocommit=True, application_name="pgflash lab"
@@ -115,7 +116,7 @@ def cpu_use(before: Mark, after: Mark, *, driver_s: float) -> CpuUse:
     own_s = max(after.own_s - before.own_s, driver_s)
     busy_s = after.machine.busy_s - before.machine.busy_s
     return CpuUse(
-        cores=host.core_count(),
+        cores=core_count(),
         elapsed_s=after.at_s - before.at_s,
         server_user_s=user_s,
         server_system_s=system_s,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pgflash.machine import processes as machine
 from pgflash_lab.account import ServerError
 
 
@@ -32,15 +33,12 @@ class Process:
     def find(cls, pid: int) -> "Process | None":
         """Return process PID, or None if there is none or it only waits to be reaped."""
         try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
+            stat = machine.Process(pid).stat()
         except OSError:
             return None
-        # The name in brackets may contain anything, so count fields after the last bracket: field 3
-        # of proc(5), the state, comes first there.
-        fields = stat[stat.rindex(")") + 2 :].split()
-        if fields[0] in {"Z", "X"}:
+        if stat.has_ended:
             return None
-        return cls(pid=pid, parent=int(fields[1]), start_ticks=int(fields[19]))
+        return cls(pid=pid, parent=stat.parent, start_ticks=stat.start_ticks)
 
     def is_alive(self) -> bool:
         """Say whether this very process is still running."""
@@ -63,11 +61,11 @@ class Process:
     def is_server_in(self, data: Path) -> bool:
         """Say whether it is a postgres, postmaster or child, that works in this data folder."""
         try:
-            folder = Path(f"/proc/{self.pid}/cwd").readlink()
+            folder = machine.Process(self.pid).folder()
         except OSError:
             return False
         try:
-            program = Path(f"/proc/{self.pid}/exe").readlink()
+            program = machine.Process(self.pid).program()
         except OSError:
             # It is about to end, and may hold the server's shared memory until then.
             return folder == data
@@ -76,7 +74,7 @@ class Process:
     def is_backend(self) -> bool:
         """Say whether its title is that of a backend with a client on the Unix socket."""
         try:
-            title = Path(f"/proc/{self.pid}/cmdline").read_bytes()
+            title = machine.Process(self.pid).command_line()
         except OSError:
             return False
         return title.startswith(b"postgres: ") and b" [local] " in title
@@ -84,8 +82,8 @@ class Process:
 
 def processes() -> Iterator[Process]:
     """Yield all processes."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        process = Process.find(int(entry.name))
+    for one in machine.processes():
+        process = Process.find(one.pid)
         if process is not None:
             yield process
 

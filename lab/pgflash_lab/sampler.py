@@ -15,21 +15,20 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import psycopg
 
+from pgflash.machine.host import CpuTimes, read_cpu
 from pgflash.model.waits import WaitClass, WaitCount, wait_class
-from pgflash_lab import host
 from pgflash_lab.counters import (
     DeviceCounts,
     DeviceReader,
     HostCounts,
     disk_second,
-    parse_host,
-    parse_paged_bytes,
+    read_host,
+    read_paged_bytes,
 )
 from pgflash_lab.model.run import CacheSecond, CpuSecond, DiskSecond, HostSecond
 
@@ -216,11 +215,11 @@ class Watch:
         return look
 
     def _cpu_look(self) -> Callable[[float], None]:
-        last: list[host.MachineCpu] = []
+        last: list[CpuTimes] = []
         samples = self._samples
 
         def look(at_s: float) -> None:
-            now = host.machine_cpu()
+            now = read_cpu()
             if last:
                 second = cpu_second(last.pop(), now, at_s=at_s)
                 if second is not None:
@@ -306,20 +305,20 @@ def _read_counts(devices: DeviceReader, *, at_s: float) -> _Counts:
         in_bytes = sum(one.read_bytes for one in counts.values())
         out_bytes = sum(one.write_bytes for one in counts.values())
     else:
-        in_bytes, out_bytes = parse_paged_bytes(Path("/proc/vmstat").read_text())
+        in_bytes, out_bytes = read_paged_bytes()
     return _Counts(
         at_s=at_s,
         devices=counts,
-        host=parse_host(Path("/proc/stat").read_text()),
+        host=read_host(),
         in_bytes=in_bytes,
         out_bytes=out_bytes,
     )
 
 
-def cpu_second(before: host.MachineCpu, after: host.MachineCpu, *, at_s: float) -> CpuSecond | None:
+def cpu_second(before: CpuTimes, after: CpuTimes, *, at_s: float) -> CpuSecond | None:
     """Return the shares between two readings; None if no time passed."""
-    user = after.user_s - before.user_s
-    system = after.system_s - before.system_s + after.steal_s - before.steal_s
+    user = after.all_user_s - before.all_user_s
+    system = after.all_system_s - before.all_system_s + after.steal_s - before.steal_s
     iowait = after.iowait_s - before.iowait_s
     idle = after.idle_s - before.idle_s
     total = user + system + iowait + idle

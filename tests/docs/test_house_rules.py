@@ -85,6 +85,10 @@ BROKEN = {
         "python/pgflash/place/x.py",
         '"""What it is."""\npath.unlink()\n',
     ),
+    "the_kernel_is_read_in_one_room": (
+        "python/pgflash/collect/x.py",
+        '"""What it is."""\ntext = Path("/proc/stat").read_text()\n',
+    ),
     "limits_are_asked_for_in_one_place": (
         "extension/src/server/x.c",
         ESSAY + "long pages = sysconf(_SC_PHYS_PAGES);\n",

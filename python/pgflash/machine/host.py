@@ -33,6 +33,21 @@ class CpuTimes:
     softirq_s: float = 0.0
     steal_s: float = 0.0
 
+    @property
+    def all_user_s(self) -> float:
+        """Return the time of programs, those of low priority included."""
+        return self.user_s + self.nice_s
+
+    @property
+    def all_system_s(self) -> float:
+        """Return the time of the kernel, interrupts included."""
+        return self.system_s + self.irq_s + self.softirq_s
+
+    @property
+    def busy_s(self) -> float:
+        """Return the time that was not idle; waits for I/O count as idle."""
+        return self.all_user_s + self.all_system_s + self.steal_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskCounts:

@@ -3,21 +3,14 @@
 
 from pathlib import Path
 
+from pgflash.machine.tree import Machine
 from pgflash_lab.counters import (
     DeviceCounts,
     DeviceReader,
     disk_second,
-    parse_diskstats,
-    parse_host,
-    parse_paged_bytes,
+    read_host,
+    read_paged_bytes,
 )
-
-#: Of the kernel's documentation: reads, merged, sectors, ms; writes likewise; now, ms, weighted.
-DISKSTATS = """\
-   8       0 sda 100 7 1600 450 20 3 480 90 0 300 540 0 0 0 0 4 9
-   8       1 sda1 60 0 960 200 20 3 480 90 0 250 290
-   7       0 loop0
-"""
 
 STAT = """\
 cpu  1 2 3 4
@@ -32,20 +25,6 @@ softirq 7 1
 """
 
 
-def test_a_disk_is_found_by_its_number() -> None:
-    found = parse_diskstats(DISKSTATS)
-    assert list(found) == ["8:0", "8:1"]
-    assert found["8:0"] == DeviceCounts(
-        reads=100,
-        read_bytes=1600 * 512,
-        read_time_ms=450,
-        writes=20,
-        write_bytes=480 * 512,
-        write_time_ms=90,
-        busy_ms=300,
-    )
-
-
 def test_a_second_is_what_was_done_between_two_readings() -> None:
     before = DeviceCounts(reads=100, read_bytes=1000, read_time_ms=450, busy_ms=300)
     after = DeviceCounts(
@@ -58,14 +37,18 @@ def test_a_second_is_what_was_done_between_two_readings() -> None:
     assert (still.reads, still.read_ms, still.write_ms, still.utilisation) == (0, 0.0, 0.0, 0.0)
 
 
-def test_the_host_s_counts_are_those_of_all_processors() -> None:
-    host = parse_host(STAT)
+def test_the_host_s_counts_are_those_of_all_processors(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/stat").write_text(STAT)
+    host = read_host(Machine(root=tmp_path))
     assert (host.context_switches, host.interrupts) == (98765, 123456)
     assert (host.runnable, host.blocked) == (5, 3)
 
 
-def test_paged_bytes_are_kept_in_kilobytes() -> None:
-    assert parse_paged_bytes("nr_free_pages 1\npgpgin 12\npgpgout 34\n") == (12_288, 34_816)
+def test_paged_bytes_are_kept_in_kilobytes(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/vmstat").write_text("nr_free_pages 1\npgpgin 12\npgpgout 34\n")
+    assert read_paged_bytes(Machine(root=tmp_path)) == (12_288, 34_816)
 
 
 def test_a_folder_on_no_block_device_has_no_counts() -> None:

@@ -183,7 +183,7 @@ def system_v_segment(server: Server) -> str:
 
 
 def there_is(segment: str) -> bool:
-    return any(line.split()[1] == segment for line in SEGMENTS.read_text().splitlines())
+    return any(line.split()[1] == segment for line in Path(SEGMENTS).read_text().splitlines())
 
 
 def test_a_killed_servers_folder_goes_with_postgresqls_memory(cluster: ClusterFactory) -> None:
