@@ -132,7 +132,8 @@ class Matrix(_Entry, tag="matrix", tag_field="kind", kw_only=True, frozen=True):
     across: str
     id: str = ""
     title: str
-    #: Title of the first column; name, title and unit of the others.
+    #: Name and title of the first column; name, title and unit of the others.
+    key: str
     head: str
     name: str
     column: str

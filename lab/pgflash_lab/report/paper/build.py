@@ -111,7 +111,7 @@ def _grid(
 ) -> ReportTable | None:
     items = list(scope.items(grid.each))
     rows = [[_cell(item, column) for column in grid.columns] for item in items]
-    if not _has_numbers(rows):
+    if not _has_values(rows):
         return None
     if grid.total:
         rows.append([_total(scope, grid, column, cells) for column, *cells in _columns(grid, rows)])
@@ -126,9 +126,9 @@ def _grid(
     )
 
 
-def _has_numbers(rows: Sequence[Sequence[Cell]]) -> bool:
+def _has_values(rows: Sequence[Sequence[Cell]]) -> bool:
     """Tell whether a table of ours has anything to show."""
-    return any(isinstance(plain(cell), int | float) for row in rows for cell in row)
+    return any(cell is not None for row in rows for cell in row[1:])
 
 
 def _columns(grid: form.Grid, rows: Sequence[Sequence[Cell]]) -> Iterator[tuple[Any, ...]]:
@@ -157,13 +157,13 @@ def _matrix(scope: Scope, matrix: form.Matrix, table_id: str) -> ReportTable | N
     across = list(scope.items(matrix.across))
     listed = "; ".join(_say(matrix.item, item) for item in across)
     rows = [(row.text, *(_number(item, row) for item in across)) for row in matrix.rows]
-    if not _has_numbers(rows):
+    if not _has_values(rows):
         return None
     return parts.figures_table(
         matrix.id or table_id,
         matrix.title,
         [
-            ("row", matrix.head, Unit.TEXT),
+            (matrix.key, matrix.head, Unit.TEXT),
             *((_say(matrix.name, item), _say(matrix.column, item), matrix.unit) for item in across),
         ],
         rows,
@@ -259,6 +259,8 @@ def _lines(scope: Scope, drawing: form.Drawing) -> Chart:
         if attempt is not None:
             device = _say(drawing.device, item)
             points[_say(drawing.label, item)] = host.LINES[drawing.line](attempt, device)
+    if len(points) == 1:
+        return host.line_chart(drawing.title, drawing.unit, *points.popitem())
     return host.lines_chart(drawing.title, drawing.unit, points)
 
 

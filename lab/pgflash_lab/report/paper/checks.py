@@ -2,23 +2,17 @@
 """Comparisons of a paper's figures with ours, each with a sentence on the result.
 
 A verdict follows from these alone.  Each gives both figures and the measure by which they agree; if
-either is missing, there is no check (None), and checks() leaves it out.
+either is missing, there is no check (None).
 """
 
 from collections.abc import Mapping
 
 from pgflash.report.printed import figure
 from pgflash_lab.model.exhibit import Check
+from pgflash_lab.model.paper import FACTOR
 
-#: Two ratios agree if neither is more than this many times the other, unless a page says otherwise.
-FACTOR = 2.0
 #: A change by less than this share does not count as a change.
 STEADY = 0.05
-
-
-def checks(*found: Check | None) -> tuple[Check, ...]:
-    """Return the checks that exist."""
-    return tuple(one for one in found if one is not None)
 
 
 def same_order(
@@ -87,19 +81,13 @@ def same_direction(
     return Check(holds=False, says=f"{what} {theirs} in the paper and {own} here: {figures}.")
 
 
-def same_first(what: str, *, paper: str | None, ours: str | None, kind: str = "") -> Check | None:
-    """Check that the same thing is the largest on both sides; KIND is the noun for both."""
+def same_first(what: str, *, paper: str | None, ours: str | None) -> Check | None:
+    """Check that the same thing comes first on both sides."""
     if not paper or not ours:
         return None
-    of_kind = f" ({kind})" if kind else ""
     if paper == ours:
-        return Check(holds=True, says=f"{what} is the same in both: {ours}{of_kind}.")
-    return Check(holds=False, says=f"{what} is {paper} in the paper and {ours} here{of_kind}.")
-
-
-def is_true(holds: bool, *, yes: str, no: str) -> Check:
-    """Check a condition of our own; the sentences contain its figures."""
-    return Check(holds=holds, says=yes if holds else no)
+        return Check(holds=True, says=f"{what} is the same in both: {ours}.")
+    return Check(holds=False, says=f"{what} is {paper} in the paper and {ours} here.")
 
 
 def _way(before: float, after: float) -> str:

@@ -419,10 +419,10 @@ def iostat_most(sides: Sides, approach: str, device: str, column: str) -> Value:
 
 
 def profile(sides: Sides, device: str, name: str) -> Value:
-    """Return a number in a device's profile; None if it is 0."""
+    """Return a number in a device's profile."""
     found = next((one for one in sides.run.devices if one.role == device), None)
     text = found.facts.get(name, "") if found else ""
-    return float(text) or None if text.replace(".", "", 1).isdigit() else None
+    return float(text) if text.replace(".", "", 1).isdigit() else None
 
 
 def emulated(sides: Sides) -> Value:

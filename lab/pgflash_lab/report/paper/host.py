@@ -147,11 +147,18 @@ def busy(attempt: Attempt | None, role: str) -> float | None:
     return statistics.fmean(mine) if mine else None
 
 
-def blocked(attempt: Attempt | None) -> float | None:
-    """Return how many processes were blocked on average; None if nobody looked."""
-    if attempt is None or not attempt.host_seconds:
-        return None
-    return statistics.fmean(one.blocked for one in attempt.host_seconds)
+def line_chart(title: str, unit: str, name: str, points: Sequence[tuple[float, float]]) -> Chart:
+    """Return a chart of one line, with the values as they are."""
+    at_s, values = zip(*points, strict=True) if points else ((), ())
+    last_s = at_s[-1] - at_s[0] if points else 0.0
+    return Chart(
+        form=ChartForm.LINES,
+        title=title,
+        unit=unit,
+        at_s=at_s,
+        every_s=last_s / (len(points) - 1) if len(points) > 1 else 1.0,
+        series=(ChartSeries(name=name, values=values),),
+    )
 
 
 def lines_chart(
@@ -204,22 +211,6 @@ def _averaged(
     for at_s, value in line:
         spans[max(0, min(count - 1, math.floor(at_s / every_s)))].append(value)
     return tuple(statistics.fmean(values) if values else None for values in spans)
-
-
-def device_line(
-    attempt: Attempt | None, role: str, value: Callable[[DiskSecond], float | None]
-) -> list[tuple[float, float]]:
-    """Return a device's value in each second, for lines_chart()."""
-    seconds = attempt.disk_seconds if attempt else ()
-    found = ((one.at_s, value(one)) for one in seconds if one.role == role)
-    return [(at_s, number) for at_s, number in found if number is not None]
-
-
-def host_line(
-    attempt: Attempt | None, value: Callable[[HostSecond], float]
-) -> list[tuple[float, float]]:
-    """Return the host's value in each second, for lines_chart()."""
-    return [(one.at_s, value(one)) for one in attempt.host_seconds] if attempt else []
 
 
 def vmstat_means(attempt: Attempt) -> dict[str, float | None]:

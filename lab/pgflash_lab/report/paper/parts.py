@@ -20,9 +20,9 @@ from pgflash.model.awr import (
     plain,
 )
 from pgflash.model.sizes import read_size
-from pgflash_lab.model.exhibit import Chart, Check, Exhibit, PaperPage, Verdict
-from pgflash_lab.model.paper import Paper, PaperExhibit, printed_number
-from pgflash_lab.model.run import Attempt, Run
+from pgflash_lab.model.exhibit import Exhibit, PaperPage, Verdict
+from pgflash_lab.model.paper import Paper
+from pgflash_lab.model.run import Run
 from pgflash_lab.model.summary import summarize
 from pgflash_lab.report import sentences
 
@@ -65,36 +65,6 @@ def _count(exhibits: Sequence[Exhibit]) -> str:
     return f"Of {len(exhibits)} tables and figures of the paper: {said}."
 
 
-def exhibit_of(
-    paper: Paper,
-    table_id: str,
-    *,
-    ours: ReportTable | None = None,
-    paper_table: ReportTable | None = None,
-    charts: Sequence[Chart] = (),
-    checks: Sequence[Check] = (),
-    reason: str = "",
-    missing: str = "",
-) -> Exhibit:
-    """Return the exhibit of a table or figure of the paper's data.
-
-    A chart of the paper has no table there; PAPER_TABLE is then derived from its other tables.
-    """
-    data = paper.exhibit(table_id)
-    return Exhibit(
-        id=data.id,
-        label=data.label,
-        title=data.title,
-        paper=paper_table or data.report_table(),
-        ours=ours,
-        charts=tuple(charts),
-        checks=tuple(checks),
-        reason=reason,
-        missing=missing,
-        errata=data.errata,
-    )
-
-
 def figures_table(
     table_id: str,
     title: str,
@@ -123,46 +93,10 @@ def figures_table(
     )
 
 
-def middle_attempts(run: Run) -> dict[str, Attempt]:
-    """Return each approach's middle attempt, whose report is shown."""
-    return {summary.approach.name: summary.middle for summary in summarize(run)}
-
-
-def paper_class_share(table: PaperExhibit, wait_class: str, *, column: str = "% DB time") -> float:
-    """Return a class's total share of DB time in a paper's table, in percent."""
-    names = [title.casefold() for title in table.columns]
-    share, last = names.index(column.casefold()), len(names) - 1
-    return sum(printed_number(row[share]) or 0 for row in table.rows if row[last] == wait_class)
-
-
-def class_percent(report: AwrReport | None, wait_class: str) -> float | None:
-    """Return a class's share of DB time in our report, in percent."""
-    share = number_of(table_of(report, "wait-classes"), wait_class, "share")
-    return None if share is None else 100 * share
-
-
-def event_percent(report: AwrReport | None, event: str) -> float | None:
-    """Return an event's share of DB time in our report, in percent."""
-    share = number_of(table_of(report, "top-events"), event, "share")
-    return None if share is None else 100 * share
-
-
-def first_class(report: AwrReport | None) -> str | None:
-    """Return the wait class of the first event of our report."""
-    found = top_events(report, rows=1)
-    return str(found.values("wait_class")[0]) if found is not None else None
-
-
 def top_events(report: AwrReport | None, *, rows: int = TOP_EVENTS) -> ReportTable | None:
     """Return the first foreground events, in the columns that papers print; None without any."""
     found = table_of(report, "top-events")
     return None if found is None else cut(found, columns=_AS_PAPERS, rows=rows)
-
-
-def wait_classes(report: AwrReport | None) -> ReportTable | None:
-    """Return the wait classes, system I/O included; None without any."""
-    found = table_of(report, "wait-classes")
-    return None if found is None else cut(found)
 
 
 def table_of(report: AwrReport | None, table_id: str) -> ReportTable | None:
@@ -195,14 +129,6 @@ def cut(table: ReportTable, *, columns: Sequence[str] = (), rows: int | None = N
         key=tuple(name for name in table.key if not columns or name in columns),
         note=table.note if rows is None else "",
     )
-
-
-def cell_of(table: ReportTable | None, row: str, column: str) -> Cell:
-    """Return a cell by its row's first cell and its column's name; None if there is none."""
-    if table is None or column not in (one.name for one in table.columns):
-        return None
-    place = table.index(column)
-    return next((one.cells[place] for one in table.rows if plain(one.cells[0]) == row), None)
 
 
 def number_of(table: ReportTable | None, row: str, column: str) -> float | None:

@@ -124,7 +124,7 @@ def test_a_different_answer_is_told() -> None:
     page = page_of(
         (ARRAY, queries(ARRAY, ON_ARRAY)), (FLASH, queries(FLASH, ON_FLASH, mark="other"))
     )
-    assert "different answers to Q1, Q18, Q20, Q6: one is wrong" in says(page, "fig-4")
+    assert "different answers to Q1, Q6, Q18, Q20: one is wrong" in says(page, "fig-4")
 
 
 def test_answers_of_other_sizes_are_not_compared() -> None:

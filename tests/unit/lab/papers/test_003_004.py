@@ -11,12 +11,14 @@ from pgflash_lab.model.exhibit import Exhibit, PaperPage, Verdict
 from pgflash_lab.model.paper import read_paper
 from pgflash_lab.model.run import Approach, Attempt, CpuSecond, Device, DiskSecond, HostSecond, Run
 from pgflash_lab.report.paper import build_paper, render_paper_html, render_paper_text
-from pgflash_lab.report.paper.p003 import READS, WRITES, outcome_of
+from pgflash_lab.report.paper.load import FIGURES
 from support.reports import column, moments, report, table
 from support.runs import BASELINE, attempt, latency, run_of
 
+WRITES = ("all-on-san", "redo-on-flash", "recovery-on-flash", "redo-and-recovery", "hot-tables-too")
+READS = ("reads-on-san", "reads-on-flash")
 #: The paper's durations, in minutes.
-MINUTES = dict(zip(WRITES.values(), (53, 44, 15, 13, 8), strict=True))
+MINUTES = dict(zip(WRITES, (53, 44, 15, 13, 8), strict=True))
 
 
 def approach(name: str) -> Approach:
@@ -102,7 +104,7 @@ def load_report(*, rate: float) -> AwrReport:
 
 
 def page_003(durations_s: Mapping[str, float]) -> PaperPage:
-    names = [*WRITES.values(), *READS.values()]
+    names = [*WRITES, *READS]
     attempts = [load_attempt(name, duration_s=s) for name, s in durations_s.items()]
     reports = {name: load_report(rate=10_000 / s) for name, s in durations_s.items()}
     page = build_paper("003", run_with(names, attempts), reports)
@@ -111,7 +113,7 @@ def page_003(durations_s: Mapping[str, float]) -> PaperPage:
 
 
 def as_in_the_paper() -> dict[str, float]:
-    return {**MINUTES, READS["Test 1"]: 40.0, READS["Test 2"]: 5.0}
+    return {**MINUTES, READS[0]: 40.0, READS[1]: 5.0}
 
 
 def check_that(exhibit: Exhibit, says: str) -> bool:
@@ -152,20 +154,22 @@ def test_the_text_s_improvements_are_taken_for_ratios() -> None:
 
 
 def test_peaks_and_means_are_those_of_both_devices_together() -> None:
-    found = outcome_of(load_attempt("x", duration_s=100.0), load_report(rate=100.0))
-    assert (found.server_calls_peak, found.server_calls_mean) == (600.0, 400.0)
+    measured = load_attempt("x", duration_s=100.0), load_report(rate=100.0)
+    assert FIGURES["server_calls_peak"](*measured) == 600.0
+    assert FIGURES["server_calls_mean"](*measured) == 400.0
     # Blocks read and written, and as many bytes of WAL as were read.
-    assert found.calls_mean == 200.0
-    assert found.bytes_peak == 3 * 2 * 100 * 8192
+    assert FIGURES["calls_mean"](*measured) == 200.0
+    assert FIGURES["bytes_peak"](*measured) == 3 * 2 * 100 * 8192
 
 
 def test_waiting_for_an_emulated_device_is_computed_and_marked_as_a_model() -> None:
-    found = outcome_of(load_attempt("x", duration_s=100.0), None)
+    emulated = load_attempt("x", duration_s=100.0)
     # Five sessions wait, but two processors cannot wait for more than they are idle.
-    assert found.iowait_mean == pytest.approx(0.95)
-    assert found.iowait_modelled
-    counted = outcome_of(load_attempt("x", duration_s=100.0, blocked_from="kernel"), None)
-    assert (counted.iowait_mean, counted.iowait_modelled) == (0.0, False)
+    assert FIGURES["iowait_mean"](emulated, None) == pytest.approx(0.95)
+    assert FIGURES["iowait_modelled"](emulated, None)
+    counted = load_attempt("x", duration_s=100.0, blocked_from="kernel")
+    assert FIGURES["iowait_mean"](counted, None) == 0.0
+    assert not FIGURES["iowait_modelled"](counted, None)
 
 
 # ---- 004
@@ -286,7 +290,7 @@ def test_devices_are_told_by_their_profiles() -> None:
 
 
 def test_a_run_without_any_attempt_shows_both_papers_and_nothing_else() -> None:
-    for paper, names in (("003", [*WRITES.values(), *READS.values()]), ("004", list(SIDES))):
+    for paper, names in (("003", [*WRITES, *READS]), ("004", list(SIDES))):
         page = build_paper(paper, run_with(names, []), {})
         assert page is not None
         shown = {one.id for one in page.exhibits if one.verdict is not Verdict.NOT_SHOWN}
