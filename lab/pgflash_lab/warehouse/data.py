@@ -50,7 +50,7 @@ def find_program() -> Path:
     if found is None:
         raise DataError(
             f"the program {_PROGRAM} is not installed",
-            hint="Install it with the lab: pip install '.[lab]', in pgflash's folder.",
+            hint="Install the lab with it: pip install ./lab, in pgflash's folder.",
         )
     return Path(found)
 

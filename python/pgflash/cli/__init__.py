@@ -77,9 +77,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=examples(
-        "pgflash report -o report.html", "pgflash lab run oltp-approaches --preset demo"
-    ),
+    epilog=examples("pgflash report -o report.html", "pgflash advise --flash /nvme"),
 )
 @click.version_option(pgflash.__version__, prog_name="pgflash")
 @click.option("--debug", is_flag=True, help="Show a traceback where something fails.")

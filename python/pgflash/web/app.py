@@ -8,7 +8,7 @@ rings in the event loop.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -45,6 +45,7 @@ from pgflash.web.details import (
     TooOftenError,
     read_times,
 )
+from pgflash.web.guests import GuestPage, guest_pages
 from pgflash.web.security import SESSION_S, Doorman, Guard, Policy
 
 _HERE = Path(__file__).parent
@@ -91,11 +92,11 @@ class Bell:
 class _Routes:
     """What the routes share."""
 
-    def __init__(self, collector: Collector, doorman: Doorman, store: Path) -> None:
+    def __init__(self, collector: Collector, doorman: Doorman, guests: Sequence[GuestPage]) -> None:
         self.collector = collector
         self.doorman = doorman
         self.details = Details(collector.dsn, segments=collector.segments)
-        self.data = Data(collector, self.details, store)
+        self.data = Data(collector, self.details)
         self.bell = Bell()
         self.streams = 0
         #: Until when the page of the flash cache may be reused, and the page: it is the same for
@@ -103,10 +104,18 @@ class _Routes:
         self._flash: tuple[float, bytes | memoryview] = (0.0, b"")
         self._templates = jinja2.Environment(
             loader=jinja2.ChoiceLoader(
-                [jinja2.PackageLoader("pgflash.web"), jinja2.PackageLoader("pgflash_lab.web")]
+                [
+                    jinja2.PackageLoader(package)
+                    for package in ("pgflash.web", *(guest.package for guest in guests))
+                ]
             ),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
+        )
+        self._templates.globals["menu"] = (
+            ("Performance", "/"),
+            ("Flash cache", "/cache"),
+            *((guest.title, guest.path) for guest in guests),
         )
 
     def page(self, name: str, code: int = 200, **values: object) -> Response:
@@ -144,9 +153,12 @@ class _Routes:
                 error = f"{sentence(found.message)}."
         return self.page("cache.html", 200, **pages.flash(self.collector, view, error=error))
 
-    async def lab(self, _request: Request) -> Response:
-        runs = await asyncio.to_thread(self.data.shelf.runs)
-        return self.page("lab.html", 200, **pages.lab(msgspec.to_builtins(runs)))
+    def guest(self, guest: GuestPage) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(_request: Request) -> Response:
+            contents = await asyncio.to_thread(guest.contents)
+            return self.page(guest.template, 200, place=guest.title, **contents)
+
+        return answer
 
     # ---- data
 
@@ -363,13 +375,14 @@ def _code(error: PgflashError) -> int:
     return next((code for kind, code in codes.items() if isinstance(error, kind)), 409)
 
 
-#: Where the lab keeps its runs unless told otherwise.
+#: The folder for the pages of other distributions, unless told otherwise.
 STORE = Path("out")
 
 
 def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> ASGIApp:
     """Return the application: guarded, and starting and stopping the collector with itself."""
-    routes = _Routes(collector, Doorman(policy), store)
+    guests = guest_pages(store)
+    routes = _Routes(collector, Doorman(policy), guests)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -389,11 +402,12 @@ def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> AS
     get: list[tuple[str, Callable[..., object]]] = [
         ("/", routes.performance),
         ("/cache", routes.flash),
-        ("/lab", routes.lab),
         ("/live/samples", routes.samples),
         ("/live/events", routes.events),
         ("/live/details", routes.stretch),
         *routes.data.routes(),
+        *((guest.path, routes.guest(guest)) for guest in guests),
+        *(route for guest in guests for route in guest.routes),
         ("/metrics", routes.metrics),
         ("/health", routes.health),
         ("/login", routes.login_page),

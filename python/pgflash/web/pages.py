@@ -17,7 +17,6 @@ from pgflash.live.ring import Ring
 from pgflash.live.tables import NOTHING_YET, tables
 from pgflash.model.live import Sample, Stretch
 from pgflash.web import cache_words, figures
-from pgflash_lab.web import lab_words
 
 #: Tables of the present without a figure.
 _FACTS = ("Transactions", "Flash cache")
@@ -107,11 +106,3 @@ def _mode(view: Mapping[str, Any]) -> str:
         return "There is no flash cache here."
     reason = str(view.get("mode_reason") or "")
     return f"Mode: {view['mode']}. {sentence(reason)}{'.' if reason else ''}"
-
-
-# ---- the lab
-
-
-def lab(view: Mapping[str, Any]) -> dict[str, object]:
-    """Return the contents of the Lab page from a LabView as scripts get it."""
-    return {"place": "Lab", "store": view["store"], **lab_words.lab(view)}
