@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#undef FC_BREAK /* of the command line: what it means to the extension */
 #include "../../core/src/broken.h"
 
 static void break_core(void) __attribute__((constructor));
