@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
@@ -175,7 +176,7 @@ def test_an_awr_report_of_anybodys_is_printed_as_text(
     for make in (html_report, text_report):
         for rowset in (rows, (*figure.rows, *rows)):
             path = tmp_path / f"{EVIL[:9]}.awr"
-            path.write_text(make(replace(figure, rows=rowset), head=EVIL))
+            path.write_text(make(msgspec.structs.replace(figure, rows=rowset), head=EVIL))
             words = ("advise", "--awr", str(path), "--cores", "25", "--format", form)
             printed(capsys, *words, codes=(0, 2))
 
