@@ -21,7 +21,7 @@ from pgflash_lab.api import read_run
 from pgflash_lab.kept import keep_predictable
 from pgflash_lab.model.run import Run
 from pgflash_lab.model.summary import summarize
-from pgflash_lab.store import periods_of
+from pgflash_lab.store import RUN_FILE, periods_of
 
 DATA = Path(__file__).parent / "data" / "predictions"
 SCENARIOS = sorted(path.parent.name for path in DATA.glob("*/run.json"))
@@ -60,6 +60,8 @@ def test_a_run_that_is_kept_says_what_the_whole_one_does(scenario: str, tmp_path
         name: report.tables for name, report in reports.items()
     }
     assert predict_run(kept, found) == predict_run(run, reports)
+    # In the same bytes, so that a difference between two versions is one of figures.
+    assert (tmp_path / RUN_FILE).read_bytes() == (DATA / scenario / RUN_FILE).read_bytes()
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
