@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The sections of a snapshot: the extension's list, Python's, and the reference's table."""
 
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +43,8 @@ SECTIONS: Mapping[str, SectionDefinition] = {{one.name: one for one in _DEFINITI
 def generated() -> dict[Path, str]:
     """Return the files that come from the sections."""
     found = tomllib.loads((DEFINITIONS / "snapshot_sections.toml").read_text())["section"]
+    for one in found:
+        _check(one)
     (relations,) = (one for one in found if one["name"] == "relations")
     parts = {
         "sections": "\n".join([HEAD, *map(_row, found), "\n"]),
@@ -52,6 +55,19 @@ def generated() -> dict[Path, str]:
         MODULE: _module(found),
         REFERENCE: with_parts(REFERENCE, parts),
     }
+
+
+def _check(one: Declared) -> None:
+    """Refuse a key, a gauge or another role of a column that the section has not."""
+    roles = {*one.get("key", ()), *one.get("gauges", ()), *one.get("ranked", ())}
+    roles |= {*one.get("notes", ()), *one.get("sources", ())}
+    columns = {*one.get("columns", ()), *one.get("counts", ())}
+    view = re.search(r"^select \* from \{schema\}(\w+)$", one.get("query", ""))
+    if view:
+        columns = {column.name for column in views()[view[1]].columns}
+        roles |= {one.get("reset", "")} - {""}
+    if columns and roles - columns:
+        raise ValueError(f"{one['name']} has no {', '.join(sorted(roles - columns))}")
 
 
 # ---- C

@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 
+from pgflash.model.waits import FOREGROUND
 from pgflash_lab.warehouse.model import Use
 
 #: Processor seconds of all the server's processes so far.
@@ -25,7 +26,7 @@ _EXTENSION = """
 select file_class = 'temp' as temp, operation in ('write', 'extend') as written,
        sum(calls)::bigint, sum(bytes)::bigint, sum(time_ms) / 1000
   from pgflash_io
- where backend_type in ('client backend', 'parallel worker')
+ where backend_type = any(%s)
    and file_class in ('data', 'temp') and operation <> 'sync'
  group by 1, 2
 """
@@ -93,7 +94,7 @@ class Account:
         if self._extension:
             rows = {
                 (row[0], row[1]): (int(row[2]), int(row[3] or 0), float(row[4]))
-                for row in self._connection.execute(_EXTENSION, prepare=True)
+                for row in self._connection.execute(_EXTENSION, (sorted(FOREGROUND),), prepare=True)
             }
             return _Mark(
                 work_s=work_s,

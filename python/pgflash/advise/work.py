@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pgflash.errors import PgflashError
 from pgflash.model.awr import AwrReport, ReportTable, RowMark
+from pgflash.model.waits import FOREGROUND
 
 #: The tables of a report that are read here.
 TABLES = frozenset(
@@ -31,7 +32,6 @@ TABLES = frozenset(
     }
 )
 
-_CLIENTS = frozenset({"client backend", "parallel worker"})
 _BLOCK_BYTES = 8192
 #: Waits for a session that may itself be waiting for storage: locks held during reads, writes and
 #: extensions of files, and other processes of the same parallel query.
@@ -343,14 +343,14 @@ class _Io:
         return (dict(row) for row in self.rows if row.get("file_class") in classes)
 
     def system_reads(self) -> Reads:
-        others = [row for row in self._of("data") if row["backend_type"] not in _CLIENTS]
+        others = [row for row in self._of("data") if row["backend_type"] not in FOREGROUND]
         return Reads(
             count=sum(_number(row["reads_per_s"]) for row in others) * self._elapsed_s,
             bytes=sum(_number(row["read_bytes"]) for row in others),
         )
 
     def client_bytes(self) -> float:
-        mine = (row for row in self._of("data") if row["backend_type"] in _CLIENTS)
+        mine = (row for row in self._of("data") if row["backend_type"] in FOREGROUND)
         return sum(_number(row["read_bytes"]) for row in mine)
 
     def writes(self) -> float:

@@ -25,7 +25,7 @@ from psycopg import sql
 from pgflash.local import why_not_local
 from pgflash.machine.host import core_count
 from pgflash.model.live import Flow, LiveServer, Reading, WaitTime
-from pgflash.model.waits import WaitClass, wait_class
+from pgflash.model.waits import FOREGROUND, WaitClass, wait_class
 from pgflash.session import Connection, SessionError, said
 
 #: A statement of ours that takes longer than this is abandoned, and the reading with it.
@@ -98,7 +98,7 @@ _LOOK = """
 select backend_type, wait_event_type, wait_event, count(*)::float8
   from pg_catalog.pg_stat_activity
  where pid <> pg_catalog.pg_backend_pid()
-   and (backend_type not in ('client backend', 'parallel worker')
+   and (not backend_type = any(%s)
         or state in ('active', 'fastpath function call'))
  group by 1, 2, 3
 """
@@ -174,7 +174,7 @@ class LiveReader:
         if sampled:
             queries |= {"waits": (_WAITS, (since, until)), "covered": (_COVERED, (since, until))}
         elif until is None:
-            queries["look"] = (_LOOK, ())
+            queries["look"] = (_LOOK, (sorted(FOREGROUND),))
         rows = self._all(queries)
         self._newest = until
         return self._reading(rows, sampled=sampled)
