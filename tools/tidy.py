@@ -24,6 +24,7 @@ class Source:
 
     path: PurePosixPath
     text: str
+    clone: Path = Path(__file__).resolve().parent.parent
 
     @property
     def room(self) -> str:
@@ -481,6 +482,44 @@ def sql_leaves_nothing_to_be_found(source: Source) -> Iterator[str]:
                 yield f"{number}: {what}"
 
 
+#: Where the sources are that tests/unit/FOLDER tests; of any other folder in python/pgflash.
+_TESTED_BY_UNIT = {
+    "bench": "bench",
+    "extension": "extension/src",
+    "lab": "lab/pgflash_lab",
+    "support": "tests/support",
+    "tools": "tools",
+}
+#: Tests of more than one file or room: the whole of core, the wheels, the pages of papers.
+_OF_SEVERAL_FILES = (
+    *("core/test/concurrency_test.c", "core/test/model_test.c"),
+    *("tests/unit/test_distribution.py", "tests/unit/lab/papers"),
+)
+
+
+def tests_lie_where_their_source_does(source: Source) -> Iterator[str]:
+    """Who changes a file wants to know which test is its own, and who reads a test, of what."""
+    path = source.path
+    if any(path.is_relative_to(one) for one in _OF_SEVERAL_FILES):
+        return
+    folder, name = path.parent.as_posix(), path.stem
+    if path.suffix == ".py" and path.is_relative_to("tests/unit") and name.startswith("test_"):
+        first, *rest = path.parts[2:-1] or [""]
+        tested = _TESTED_BY_UNIT.get(first, f"python/pgflash/{first}")
+        there = source.clone.joinpath(tested, *rest)
+        # Of a room, a module, a script, or a file of data.
+        stem = name.removeprefix("test_")
+        found = (there / stem).is_dir() or any(there.glob(f"{stem}.*"))
+    elif name.endswith("_test") and folder.startswith(("core/test", "extension/test")):
+        there = source.clone / folder.replace("/test", "/src", 1)
+        stem = name.removesuffix("_test")
+        found = any(f"{stem}_".startswith(f"{one.stem}_") for one in there.glob("*.c"))
+    else:
+        return
+    if not found:
+        yield f"1: tests {stem}, which is not in {there.relative_to(source.clone)}"
+
+
 RULES: tuple[Rule, ...] = (
     core_knows_no_postgres,
     core_names_say_their_file,
@@ -505,6 +544,7 @@ RULES: tuple[Rule, ...] = (
     pages_are_served_behind_the_door,
     root_names_no_file_of_others,
     sql_leaves_nothing_to_be_found,
+    tests_lie_where_their_source_does,
 )
 
 
@@ -533,7 +573,7 @@ def tracked_sources(folder: Path) -> Iterator[Source]:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue  # a picture or other binary
-        yield Source(path=PurePosixPath(name), text=text)
+        yield Source(path=PurePosixPath(name), text=text, clone=folder)
 
 
 def main() -> int:

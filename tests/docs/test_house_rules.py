@@ -97,6 +97,7 @@ BROKEN = {
         "extension/sql/views.sql",
         "CREATE VIEW v AS SELECT a / b FROM t;\n",
     ),
+    "tests_lie_where_their_source_does": ("tests/unit/place/test_x.py", '"""It is."""\n'),
     "todos_have_an_issue": ("core/src/x.c", ESSAY + "/* TO" + "DO: later */\n"),
 }
 
@@ -135,6 +136,27 @@ def test_bounds_of_dependencies_are_looked_at(path: str, text: str, said: str) -
 )
 def test_addresses_and_paths_of_a_machine_are_found(text: str) -> None:
     assert complaints("docs/x.md", text)
+
+
+@pytest.mark.parametrize(
+    ("path", "tested"),
+    [
+        ("tests/unit/test_x.py", "x, which is not in python/pgflash"),
+        ("tests/unit/test_wal.py", "wal, which is not in python/pgflash"),
+        ("tests/unit/lab/oltp/test_x.py", "x, which is not in lab/pgflash_lab/oltp"),
+        (
+            "tests/unit/extension/policy/test_paths.py",
+            "paths, which is not in extension/src/policy",
+        ),
+        ("core/test/x_interleaving_test.c", "x_interleaving, which is not in core/src"),
+        ("extension/test/policy/paths_test.c", "paths, which is not in extension/src/policy"),
+    ],
+)
+def test_a_test_of_nothing_that_is_there_is_found(path: str, tested: str) -> None:
+    text = ESSAY if path.endswith(".c") else LICENCE + '"""It is."""\n'
+    assert complaints(path, text) == [
+        f"{path}:1: tests {tested} [tests_lie_where_their_source_does]"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +201,10 @@ def test_sql_that_leaves_something_to_be_found_is_found(expression: str) -> None
         ),
         ("tools/x.py", "#!/usr/bin/env python3\n" + LICENCE + '"""It is."""\n'),
         ("python/pgflash/web/static/vendor/x.js", "let x;\n"),
+        ("tests/unit/test_place.py", LICENCE + '"""Of the room place."""\n'),
+        ("tests/unit/place/test_wal.py", LICENCE + '"""Of a module."""\n'),
+        ("tests/unit/tools/test_scratch.py", LICENCE + '"""Of a script."""\n'),
+        ("core/test/file_x_test.c", ESSAY),
         ("docs/x.md", "data lives in /srv/home/data, and as ~/data\n"),
     ],
 )
