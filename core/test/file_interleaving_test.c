@@ -53,14 +53,10 @@ stale_number_in_a_reader(void)
 
 /* ---- reused numbers ------------------------------------------------------------- */
 
-/* Relation 8 is entered; it can only have the number relation 7 had. */
 static void
 displace(void)
 {
-	FcFile next = fc_file(file_id(8));
-
-	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
-	MUST(next.number == scene.file.number);
+	(void) enter_next();
 }
 
 static void
@@ -165,9 +161,7 @@ displace_and_write(void)
 static bool
 displaced_under_a_reader(void)
 {
-	cache_block(scene.a, &scene.file, 3);
-	stop_at("slot-read", displace_and_write);
-	return read_block(scene.a, &scene.file, 3);
+	return hit_while("slot-read", displace_and_write);
 }
 
 static void
@@ -205,12 +199,11 @@ counted_for_the_next_file(void)
 static bool
 number_reused_before_the_fill(void)
 {
-	FcFile next = fc_file(file_id(8));
+	FcFile next;
 
 	take_ticket(scene.a, &scene.file, 3);
 	fc_file_retire(&scene.b, scene.file.id);
-	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
-	MUST(next.number == scene.file.number);
+	next = enter_next();
 	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
 	return read_block(&scene.b, &next, 3);
 }
@@ -218,12 +211,11 @@ number_reused_before_the_fill(void)
 static bool
 retired_half_way_then_reused(void)
 {
-	FcFile next = fc_file(file_id(8));
+	FcFile next;
 
 	cache_block(scene.a, &scene.file, 3);
 	retire_half_way(scene.file.id);
-	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
-	MUST(next.number == scene.file.number);
+	next = enter_next();
 	return read_block(&scene.b, &next, 3);
 }
 
@@ -502,8 +494,8 @@ main(void)
 {
 	alarm(900);
 	fc_test_point = on_point;
-	play_all(scenarios, sizeof(scenarios) / sizeof(scenarios[0]), 64);
-	play_all(displacing, sizeof(displacing) / sizeof(displacing[0]), 2);
+	PLAY_ALL(scenarios, 64);
+	PLAY_ALL(displacing, 2);
 	test_files_that_move();
 	return tap_done();
 }

@@ -36,17 +36,13 @@ go_offline_and_write(void)
 static bool
 offline_before_the_slot_is_read(void)
 {
-	cache_block(scene.a, &scene.file, 3);
-	stop_at("entry-found", go_offline_and_write);
-	return read_block(scene.a, &scene.file, 3);
+	return hit_while("entry-found", go_offline_and_write);
 }
 
 static bool
 offline_after_the_slot_is_read(void)
 {
-	cache_block(scene.a, &scene.file, 3);
-	stop_at("slot-read", go_offline_and_write);
-	return read_block(scene.a, &scene.file, 3);
+	return hit_while("slot-read", go_offline_and_write);
 }
 
 /* No process serves from an offline map, but it must not hold wrong blocks. */
@@ -225,17 +221,13 @@ write_then_read(void)
 static bool
 write_between_slot_read_and_compare(void)
 {
-	cache_block(scene.a, &scene.file, 3);
-	stop_at("slot-read", write_block_3);
-	return read_block(scene.a, &scene.file, 3);
+	return hit_while("slot-read", write_block_3);
 }
 
 static bool
 truncation_under_a_reader(void)
 {
-	cache_block(scene.a, &scene.file, 3);
-	stop_at("slot-read", truncate_half_way);
-	return read_block(scene.a, &scene.file, 3);
+	return hit_while("slot-read", truncate_half_way);
 }
 
 static void
@@ -248,9 +240,7 @@ evict_block_3(void)
 static bool
 refill_under_a_reader(void)
 {
-	cache_block(scene.a, &scene.file, 3);
-	stop_at("entry-found", evict_block_3);
-	return read_block(scene.a, &scene.file, 3);
+	return hit_while("entry-found", evict_block_3);
 }
 
 /*
@@ -344,9 +334,7 @@ refill_with_same_checksum(void)
 static bool
 refill_with_the_same_checksum_under_a_reader(void)
 {
-	cache_block(scene.a, &scene.file, 3);
-	stop_at("entry-found", refill_with_same_checksum);
-	return read_block(scene.a, &scene.file, 3);
+	return hit_while("entry-found", refill_with_same_checksum);
 }
 
 /* Two files' blocks of the same number meet in the one set there is. */
@@ -534,7 +522,7 @@ main(void)
 {
 	alarm(900);
 	fc_test_point = on_point;
-	play_all(scenarios, sizeof(scenarios) / sizeof(scenarios[0]), 64);
+	PLAY_ALL(scenarios, 64);
 	test_claim_always_lost();
 	return tap_done();
 }

@@ -317,6 +317,26 @@ fill_while(const char *point, void (*act)(void))
 	MUST(stop_act == NULL);
 }
 
+/* Read block 3 of a, a hit, with something happening at a point; wrong? */
+UNUSED static bool
+hit_while(const char *point, void (*act)(void))
+{
+	cache_block(scene.a, &scene.file, 3);
+	stop_at(point, act);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+/* Relation 8, entered; it can only have the number that relation 7 had. */
+UNUSED static FcFile
+enter_next(void)
+{
+	FcFile next = fc_file(file_id(8));
+
+	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
+	MUST(next.number == scene.file.number);
+	return next;
+}
+
 UNUSED static void
 write_block_3(void)
 {
@@ -435,6 +455,18 @@ play_all(const Scenario *scenarios, size_t count, uint32_t files)
 		   "control: %s goes wrong without %s", scenario->title,
 		   fc_broken_names(scenario->control));
 	}
+}
+
+#define PLAY_ALL(scenarios, files)                                             \
+	play_all(scenarios, sizeof(scenarios) / sizeof((scenarios)[0]), files)
+
+/* Play what must hold and has no control. */
+UNUSED static void
+play_alone(const char *title, bool (*holds)(void))
+{
+	scene_open(64);
+	OK(holds(), "%s", title);
+	scene_close();
 }
 
 #endif
