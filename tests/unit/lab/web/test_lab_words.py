@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What the lab's page says of its runs."""
+
+import msgspec
+
+from pgflash_lab.model.lab_view import LabView, RunApproach, RunProgress, RunView
+from pgflash_lab.web import lab_words
+
+
+def lab(*runs: RunView, **missing: str) -> dict[str, object]:
+    view = LabView(store="out", runs_all=len(runs), runs=runs, missing=missing)
+    return lab_words.lab(msgspec.to_builtins(view))
+
+
+def test_a_run_that_is_being_made_tells_its_stage_and_what_is_left() -> None:
+    progress = RunProgress(
+        began_at="2026-11-22T10:00:00+00:00", stage="measuring baseline 2", stage_began_at="",
+        stage_expected_s=60, left_s=300, share=0.4, attempt_notes=("repeating",),
+    )  # fmt: skip
+    found = lab(
+        RunView(id="a", state="running", attempts=1, planned=4, progress=progress),
+        RunView(id="b", state="stopped", why="interrupted", attempts=2, planned=4),
+    )
+    assert found["sentence"] == "Of 2 runs 1 is being made: a, about 5 minutes are left."
+    runs = found["runs"]
+    assert isinstance(runs, list)
+    assert runs[0]["progress"] == {
+        "words": "Measuring baseline 2; about 5 minutes are left.",
+        "share": 0.4,
+        "notes": ("repeating",),
+    }
+    assert runs[1]["words"] == "Stopped: interrupted, 2 of 4 attempts."
+
+
+def test_a_run_s_approaches_stand_beside_their_baseline() -> None:
+    approach = RunApproach(
+        name="flash-cache", title="Flash cache", attempts=3, tpm=12345.6, duration_s=0, p95_ms=8.25,
+        read_ms=0.5, hit_ratio=0.875, ratio=2.5,
+    )  # fmt: skip
+    runs = lab(RunView(id="a", state="finished", approaches=(approach,)))["runs"]
+    assert isinstance(runs, list)
+    assert runs[0]["table"].rows == (
+        ("Flash cache", "3", "12,346", "–", "8.25", "0.50", "88 %", "2.50"),
+    )
+
+
+def test_an_empty_store_is_said_to_be_empty() -> None:
+    assert lab(runs='there is none in "out"')["sentence"] == 'No runs: there is none in "out".'
