@@ -97,9 +97,9 @@ def _c_values(setting: Setting) -> dict[str, str]:
             "options": f"(const struct config_enum_entry[]){{\n\t\t{options}\n\t}}",
         }
     return {
-        "number": str(_number(setting, default)),
-        "min": str(_number(setting, setting["min"])) if "min" in setting else "INT_MIN",
-        "max": str(_number(setting, setting["max"])) if "max" in setting else "INT_MAX",
+        "number": str(number_in_unit(setting, default)),
+        "min": str(number_in_unit(setting, setting["min"])) if "min" in setting else "INT_MIN",
+        "max": str(number_in_unit(setting, setting["max"])) if "max" in setting else "INT_MAX",
     }
 
 
@@ -107,7 +107,7 @@ def _constants(setting: Setting) -> list[str]:
     return [f"{setting['name']}_{word}".upper() for word in setting["values"]]
 
 
-def _number(setting: Setting, value: int | str) -> int:
+def number_in_unit(setting: Setting, value: int | str) -> int:
     """Return a value in the setting's unit."""
     found = re.fullmatch(r"(\d+)([a-zA-Z]*)", str(value))
     if found is None:

@@ -44,7 +44,7 @@ def generated() -> dict[Path, str]:
     """Return the files that come from the sections."""
     found = tomllib.loads((DEFINITIONS / "snapshot_sections.toml").read_text())["section"]
     for one in found:
-        _check(one)
+        check(one)
     (relations,) = (one for one in found if one["name"] == "relations")
     parts = {
         "sections": "\n".join([HEAD, *map(_row, found), "\n"]),
@@ -57,7 +57,7 @@ def generated() -> dict[Path, str]:
     }
 
 
-def _check(one: Declared) -> None:
+def check(one: Declared) -> None:
     """Refuse a key, a gauge or another role of a column that the section has not."""
     roles = {*one.get("key", ()), *one.get("gauges", ()), *one.get("ranked", ())}
     roles |= {*one.get("notes", ()), *one.get("sources", ())}
