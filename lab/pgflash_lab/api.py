@@ -24,7 +24,7 @@ from pgflash_lab.analyze.papers import predict_papers
 from pgflash_lab.asked import Asked, order_all, order_one
 from pgflash_lab.kept import keep_predictable
 from pgflash_lab.model.exhibit import PaperPage
-from pgflash_lab.model.paper import paper_prices
+from pgflash_lab.model.paper import paper_prices, read_paper_file
 from pgflash_lab.model.run import Run
 from pgflash_lab.model.stored import StoredRunError
 from pgflash_lab.model.summary import summarize
@@ -203,14 +203,18 @@ def lab_report(run: str = "latest", *, store: Path = STORE) -> Path:
     return write_products(_folder(run, store), lab_show(run, store=store))
 
 
-def lab_paper(run: str = "latest", *, store: Path = STORE) -> PaperPage:
-    """Return the page that compares a run with its paper; UsageError if it follows none."""
+def lab_paper(run: str = "latest", *, paper: Path | None = None, store: Path = STORE) -> PaperPage:
+    """Return the page that compares a run with its paper, or with the one in a file.
+
+    UsageError if the run follows none, PaperError if the file says what it cannot say.
+    """
     stored = lab_show(run, store=store)
-    page = paper_page(stored, periods_of(_folder(run, store), stored))
+    given = read_paper_file(paper) if paper else None
+    page = paper_page(stored, periods_of(_folder(run, store), stored), given)
     if page is None:
         raise UsageError(
             f"run {stored.id} follows no paper",
-            hint="'pgflash lab list' shows which scenarios do.",
+            hint="'pgflash lab list' shows which scenarios do; --paper names a file of your own.",
         )
     return page
 

@@ -16,10 +16,11 @@ from pgflash.model.awr import AwrReport, CompareReport
 from pgflash.report.awr import render_html
 from pgflash_lab.analyze.check import predict_run
 from pgflash_lab.model.exhibit import PaperPage
+from pgflash_lab.model.paper import Paper
 from pgflash_lab.model.run import Approach, Run
 from pgflash_lab.model.summary import base_of
 from pgflash_lab.report import render_page, result
-from pgflash_lab.report.paper import build_paper, render_paper, render_paper_html
+from pgflash_lab.report.paper import build_page, build_paper, render_paper, render_paper_html
 from pgflash_lab.store import (
     PAPER_FILE,
     PAPER_RESULT_FILE,
@@ -85,12 +86,15 @@ def write_products(folder: Path, run: Run) -> Path:
     return report
 
 
-def paper_page(run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
-    """Return the page of the paper that a run follows, with its predictions.
+def paper_page(
+    run: Run, reports: Mapping[str, AwrReport], paper: Paper | None = None
+) -> PaperPage | None:
+    """Return the page of a paper beside a run, with the run's predictions.
 
-    Reports are by approach.  None if the run follows no paper, or one that has no page.
+    Without PAPER it is the one that the run follows; None if it follows none.  Reports are by
+    approach.
     """
-    page = build_paper(run.paper, run, reports)
+    page = build_page(paper, run, reports) if paper else build_paper(run.paper, run, reports)
     if page is None:
         return None
     checks = predict_run(run, reports)

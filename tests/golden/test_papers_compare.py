@@ -146,34 +146,6 @@ def test_all_flash_did_5_times_the_transactions_and_not_the_array() -> None:
     assert round(100 * 42_783_790 / 8_272_975) == 517
 
 
-def test_the_drives_of_paper_000_cost_56_9_percent_less_and_not_63() -> None:
-    # Dollars, as the total of an hour: what is compared is any number.
-    disk, flash = (report(transactions=papers.COST_000[of]) for of in ("disk", "flash"))
-    row = row_of(compare(disk, flash), "load-profile", "transactions")
-    lower = 1 - float(str(row["times"]))
-    assert round(100 * lower, 1) == 56.9
-    assert f"{100 * lower:.0f}%" != papers.COST_PRINTED_000
-
-
-@pytest.mark.parametrize("case", [*papers.WRITES_003, *papers.READS_003], ids=lambda c: c[0])
-def test_the_improvements_of_paper_003_are_ratios(
-    case: tuple[str, float, float, int, str],
-) -> None:
-    _, before, after, printed, direction = case
-    row = row_of(
-        compare(report(transactions=before), report(transactions=after)),
-        "load-profile",
-        "transactions",
-    )
-    times = float(str(row["times"]))
-    ratio = 1 / times if direction else times
-    assert int(100 * ratio + 0.5) in (printed, printed + 1)  # it cuts off some of them
-    # What it would be as the improvement that it calls it.
-    change = float(str(row["change"])) * HOUR_S
-    assert change == pytest.approx(after - before)
-    assert abs(100 * change / before) != pytest.approx(printed, rel=0.05)
-
-
 def test_periods_of_different_length_compare_as_rates() -> None:
     long = report(papers.EVENTS_000_4, transactions=1000, elapsed_s=HOUR_S)
     short = report(papers.EVENTS_000_4, transactions=500, elapsed_s=HOUR_S / 2)

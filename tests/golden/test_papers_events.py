@@ -121,52 +121,6 @@ def test_classes_come_out_as_printed(rows: tuple[papers.Event, ...]) -> None:
         assert_printed(at_low["sessions"], at_high["sessions"], row.sessions)
 
 
-@pytest.mark.parametrize("rows", [*EVENT_TABLES.values()], ids=[*EVENT_TABLES])
-def test_a_papers_events_do_not_contradict_each_other(rows: tuple[papers.Event, ...]) -> None:
-    assert contradictions(events(rows)) == ()
-
-
-@pytest.mark.parametrize(
-    "rows", [papers.CLASSES_000_3, papers.CLASSES_002_DISK, papers.CLASSES_002_FLASH]
-)
-def test_a_papers_classes_do_not_contradict_each_other(rows: tuple[papers.Event, ...]) -> None:
-    assert contradictions(classes(rows)) == ()
-
-
-def test_each_long_row_of_paper_000_gives_the_same_db_time() -> None:
-    # What the design says of figure 3: 355.8 to 356.3 thousand seconds from each row.
-    for row in classes(papers.CLASSES_000_3):
-        if row.name in ("User I/O", "Commit", "DB CPU"):
-            assert row.share is not None
-            implied = middle(row.total_s) / middle(row.share)
-            assert 355_800 <= round(implied, -2) <= 356_300
-
-
-def test_user_io_over_its_sessions_is_the_hour_of_paper_000() -> None:
-    table = tables_of(
-        printed_row("User I/O", "", "196,059", "", "", sessions="54.0"),
-        WaitClass.USER_IO,
-        Span(low=1, high=1),
-        Span(low=3_631, high=3_631),
-    )[0]
-    sessions = cells(table, "User I/O")["sessions"]
-    assert sessions is not None
-    assert round(sessions, 1) == 54.0
-    assert round(196_059 / 54.0) == 3_631
-
-
-def test_the_rows_of_paper_001_with_flash_give_one_db_time() -> None:
-    implied = []
-    for row in events(papers.EVENTS_001_FLASH):
-        assert row.share is not None
-        implied.append(middle(row.total_s) / middle(row.share))
-    assert round(min(implied[:3])) == 17_515
-    assert round(max(implied[:3])) == 17_521
-    common = db_time_of(events(papers.EVENTS_001_FLASH))
-    assert common is not None
-    assert common.meets(Span(low=17_515, high=17_521))
-
-
 def test_the_latches_of_paper_001_do_not_take_0_931_ms() -> None:
     (found,) = contradictions([*events(papers.EVENTS_001_FLASH), printed_row(*papers.LATCHES_001)])
     assert found.startswith("latch: cache buffers chains: 32 s in 343,567 waits")

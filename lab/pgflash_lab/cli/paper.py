@@ -17,6 +17,7 @@ from pgflash_lab import api
         "pgflash lab paper",
         "pgflash lab paper latest --format json",
         "pgflash lab paper latest -o paper.html --format html",
+        "pgflash lab paper latest --paper mine.toml",
     ),
 )
 @click.argument("run", default="latest")
@@ -26,16 +27,23 @@ from pgflash_lab import api
     type=click.Path(path_type=Path),
     help="File to write; else standard output.",
 )
+@click.option(
+    "--paper",
+    type=click.Path(path_type=Path),
+    help="A paper of your own, as docs/reference/papers.md describes it.",
+)
 @form_option(
     "text: at most 100 columns; html: one file with charts; json: for programs.",
     forms=api.PAPER_FORMS,
 )
 @runs_option
-def paper_command(*, run: str, output: Path | None, form: api.PaperForm, root: Path) -> None:
+def paper_command(
+    *, run: str, output: Path | None, paper: Path | None, form: api.PaperForm, root: Path
+) -> None:
     """Set RUN (an id, "latest", or a path) beside the paper that it follows.
 
     Each table and figure of the paper, with ours beside it, and whether they agree.
     """
     with patiently("drawing the page"):
-        page = api.render_paper(api.lab_paper(run, store=root), form)
+        page = api.render_paper(api.lab_paper(run, paper=paper, store=root), form)
     write_page(page, output, what="Page")

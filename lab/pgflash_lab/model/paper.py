@@ -27,7 +27,9 @@ from pgflash.model.prices import prices_from_toml
 from pgflash_lab.model.exhibit import ChartForm
 from pgflash_lab.model.formula import Formula
 
-PAPERS = ("000", "001", "002", "003", "004")
+_FOLDER = resources.files("pgflash_lab") / "papers"
+#: The papers by their numbers: one file for each.
+PAPERS = tuple(sorted(one.name[:3] for one in _FOLDER.iterdir() if one.name[:3].isdigit()))
 
 _NUMBER = re.compile(
     r"[$£<]?\s*(?P<sign>-?)(?P<digits>[\d,]*\.?\d+)(?P<thousands>[KMG](?![A-Za-z]))?"
@@ -468,8 +470,8 @@ class PaperFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def read_paper(paper_id: str) -> Paper:
-    """Return one of the five papers by its number."""
-    file = resources.files("pgflash_lab") / "papers" / f"{paper_id}.toml"
+    """Return one of the papers by its number."""
+    file = _FOLDER / f"{paper_id}.toml"
     text = file.read_text(encoding="utf-8")
     return paper_from_toml(text, name=f"{paper_id}.toml")
 
@@ -598,10 +600,12 @@ def paper_figure(approach: str) -> PaperFigure | None:
 
 @cache
 def paper_prices(paper_id: str) -> Mapping[str, Price]:
-    """Return a paper's prices of devices, by the devices' roles: array, flash."""
-    name = f"prices-{paper_id}.toml"
-    text = (resources.files("pgflash_lab") / "papers" / name).read_text(encoding="utf-8")
-    return {one.name: one.price for one in prices_from_toml(text, name=f"paper {paper_id}")}
+    """Return a paper's prices of devices, by the devices' roles: array, flash; none without any."""
+    file = _FOLDER / f"prices-{paper_id}.toml"
+    if not file.is_file():
+        return {}
+    devices = prices_from_toml(file.read_text(encoding="utf-8"), name=f"paper {paper_id}")
+    return {one.name: one.price for one in devices}
 
 
 def printed_number(text: str) -> float | None:

@@ -33,6 +33,7 @@ PAPER_FORMS: tuple[PaperForm, ...] = ("text", "html", "json")
 __all__ = [
     "PAPER_FORMS",
     "PaperForm",
+    "build_page",
     "build_paper",
     "checks",
     "render_paper",

@@ -505,12 +505,14 @@ def price(sides: Sides, approach: str) -> Value:
 
 def raid5_drives(sides: Sides, device: str) -> Value:
     """Return the fewest of a device's drives that hold as much in RAID 5."""
-    return as_raid5(paper_prices(sides.paper.id)[device]).drives
+    found = paper_prices(sides.paper.id).get(device)
+    return as_raid5(found).drives if found else None
 
 
 def raid5_price(sides: Sides, device: str) -> Value:
     """Return what these cost."""
-    return storage_price(as_raid5(paper_prices(sides.paper.id)[device]))
+    found = paper_prices(sides.paper.id).get(device)
+    return storage_price(as_raid5(found)) if found else None
 
 
 # ---- numbers ------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import pytest
 
 from pgflash.model.awr import AwrReport, plain
 from pgflash_lab.model.exhibit import Exhibit, PaperPage, Verdict
-from pgflash_lab.model.paper import read_paper
 from pgflash_lab.model.run import Run
 from pgflash_lab.report.paper import build_paper, render_paper_html, render_paper_text
 from pgflash_lab.report.paper.host import lines_chart
@@ -35,20 +34,10 @@ def test_a_run_that_came_out_as_the_paper_agrees_with_it(made: Made) -> None:
     page = page_of(made)
     for exhibit in page.exhibits:
         assert exhibit.missing == "", exhibit.id
+        assert exhibit.ours is not None, exhibit.id
         assert denied(exhibit) == [], exhibit.id
         assert exhibit.verdict is Verdict.AGREES, exhibit.id
     assert f"{len(page.exhibits)} agree" in " ".join(page.sentences)
-
-
-@pytest.mark.parametrize("made", [run_000(), run_001()], ids=["000", "001"])
-def test_the_page_has_every_table_and_figure_of_the_paper(made: Made) -> None:
-    page = page_of(made)
-    shown = {exhibit.id for exhibit in page.exhibits}
-    # Without a table of its own in the page: a sentence of the text.
-    assert {table.id for table in read_paper(page.paper).exhibits} - shown <= {"raid-5"}
-    for exhibit in page.exhibits:
-        assert exhibit.paper is not None
-        assert exhibit.ours is not None
 
 
 @pytest.mark.parametrize("made", [run_000(), run_001()], ids=["000", "001"])

@@ -15,7 +15,7 @@ from pgflash_lab.model.exhibit import (
     PaperPage,
     Verdict,
 )
-from pgflash_lab.model.paper import PAPERS, printed_number, read_paper
+from pgflash_lab.model.paper import printed_number, read_paper
 from pgflash_lab.report.paper import checks, render_paper_html, render_paper_text
 from support.reports import column, table
 
@@ -74,19 +74,6 @@ def test_a_reason_is_given_only_where_something_differs() -> None:
     assert exhibit(HOLDS, DENIED, reason="Because.").sentence == (
         "The order is the same. The ratio is not. Because."
     )
-
-
-@pytest.mark.parametrize("paper_id", PAPERS)
-def test_every_paper_s_tables_are_whole(paper_id: str) -> None:
-    paper = read_paper(paper_id)
-    assert paper.id == paper_id
-    ids = [one.id for one in paper.exhibits]
-    assert len(set(ids)) == len(ids)
-    for one in paper.exhibits:
-        for row in one.rows:
-            assert len(row) == len(one.columns), one.id
-        assert len(one.report_table().columns) == len(one.columns)
-        assert one.rows or one.report_table().missing_reason
 
 
 @pytest.mark.parametrize(
