@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The papers' ways to use flash, each judged for one period; and the resulting advice.
+"""The ways to use flash, each judged for one period; and the resulting advice.
 
 Of the ways that bring nearly as much as the best, the one that needs the least flash is
 recommended; if the database does not wait for storage, none is.
@@ -24,7 +24,7 @@ from pgflash.model.sizes import digits, size
 GAIN_MIN = 1.10
 #: Share of the best way's gain: a way that reaches it with less flash is preferred.
 NEARLY = 0.8
-#: Size of a flash cache without a known curve, in multiples of shared_buffers (paper 001: 4-10).
+#: Size of a flash cache without a known curve, in multiples of shared_buffers (Oracle: 4-10).
 CACHE_FACTOR = 4.0
 _TEMP_MIN = 0.01
 

@@ -78,7 +78,7 @@ class Price:
     #: Capacity of one drive; None: not given.
     capacity_bytes: int | None = None
     iops: float | None = None
-    #: The origin of the price: a file, a paper.
+    #: The origin of the price: a file, an offer.
     source: str = ""
 
 

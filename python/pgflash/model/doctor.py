@@ -36,7 +36,7 @@ class Diagnosis:
     sentence: str
     #: Why it matters; "" if all is well.
     reason: str = ""
-    #: The authority: a paper, PostgreSQL's documentation, the kernel's.
+    #: The authority: a vendor's paper, PostgreSQL's documentation, the kernel's.
     source: str = ""
     #: Commands that would change it, verbatim; nothing runs them.
     commands: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The doctor: settings that the papers made by hand, and PostgreSQL's documentation on them.
+"""The doctor: settings that vendors of flash make by hand, and PostgreSQL's documentation on them.
 
 Rules are pure functions of collected facts.  Each yields a diagnosis for everything that it looked
 at, also if all is well or if it could not know, so that the reader knows what was checked.  Each

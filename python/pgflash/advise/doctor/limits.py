@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Rules about shared memory and limits: /dev/shm, System V, files, processes, asynchronous I/O.
 
-Paper 002 raises shmmax, shmall, aio-max-nr, file-max, and the shell's limits.  By default
+SanDisk raises shmmax, shmall, aio-max-nr, file-max, and the shell's limits.  By default
 PostgreSQL needs little System V shared memory; these rules check what it and the cache need
 instead.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pgflash.advise.doctor.rules import (
     KERNEL_FS,
     MACHINE,
-    PAPER_002_SYSTEM,
+    SANDISK_SYSTEM,
     Rule,
     found,
     good,
@@ -68,7 +68,7 @@ def shared_memory(facts: DoctorFacts) -> Iterator[Diagnosis]:
             reason="Parallel queries share their memory there and fail where it ends; the cache "
             "keeps its own there to be warm after a crash.",
             source=f"{postgres('Resource Consumption, dynamic_shared_memory_type')}; "
-            f"{PAPER_002_SYSTEM} (shmmax)",
+            f"{SANDISK_SYSTEM} (shmmax)",
             commands=(command,),
         )
 
@@ -93,7 +93,7 @@ def system_v(facts: DoctorFacts) -> Iterator[Diagnosis]:
             MACHINE,
             f"kernel.shmmax is {size(largest)}, shared memory {size(shared)}.",
             reason="With a little more shared_buffers the server does not start.",
-            source=f"{PAPER_002_SYSTEM}; {postgres('Managing Kernel Resources')}",
+            source=f"{SANDISK_SYSTEM}; {postgres('Managing Kernel Resources')}",
             commands=set_sysctl("kernel.shmmax", 4 * shared),
         )
 
@@ -144,7 +144,7 @@ def open_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
             f"A process of the server may open {limit:,.0f} files, less than max_files_per_process "
             f"({wanted:,.0f}).",
             reason="Sessions close and open files again and again where a database has many.",
-            source=f"{PAPER_002_SYSTEM} (nofile); {postgres('Managing Kernel Resources')}",
+            source=f"{SANDISK_SYSTEM} (nofile); {postgres('Managing Kernel Resources')}",
             commands=(
                 "systemctl edit postgresql  # [Service] LimitNOFILE=65536",
                 "# then restart the server",
@@ -169,7 +169,7 @@ def all_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
         MACHINE,
         f"fs.file-max is {limit:,}; all processes of the server could open {wanted:,}.",
         reason="Beyond it no program of the machine can open a file.",
-        source=f"{PAPER_002_SYSTEM} (6815744); {KERNEL_FS}",
+        source=f"{SANDISK_SYSTEM} (6815744); {KERNEL_FS}",
         commands=set_sysctl("fs.file-max", max(6_815_744, 2 * wanted)),
     )
 
@@ -190,7 +190,7 @@ def processes(facts: DoctorFacts) -> Iterator[Diagnosis]:
             f"The server's user may have {limit:,.0f} processes; by its settings it could need "
             f"{wanted:,}.",
             reason="Connections are refused, or autovacuum and parallel queries get no workers.",
-            source=f"{PAPER_002_SYSTEM} (nproc); {postgres('Managing Kernel Resources')}",
+            source=f"{SANDISK_SYSTEM} (nproc); {postgres('Managing Kernel Resources')}",
             commands=(
                 f"systemctl edit postgresql  # [Service] LimitNPROC={max(16384, 2 * wanted)}",
                 "# then restart the server",
@@ -219,7 +219,7 @@ def asynchronous_requests(facts: DoctorFacts) -> Iterator[Diagnosis]:
         f"fs.aio-max-nr is {limit:,}; with all sessions the cache could use {wanted:,}.",
         reason="A process without a queue of its own reads flash one block after the other, and "
         "without a deadline.",
-        source=f"{PAPER_002_SYSTEM} (1048576); {KERNEL_FS}",
+        source=f"{SANDISK_SYSTEM} (1048576); {KERNEL_FS}",
         commands=set_sysctl("fs.aio-max-nr", max(1_048_576, 2 * wanted)),
     )
 

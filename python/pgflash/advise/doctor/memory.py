@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Rules about memory: swapping, dirty pages, huge pages, overcommitment.
 
-Paper 002 sets swappiness 0, dirty_background_ratio 3, dirty_ratio 80 for a database that did its
+SanDisk sets swappiness 0, dirty_background_ratio 3, dirty_ratio 80 for a database that did its
 own I/O. PostgreSQL writes through the page cache, so it matters more when the kernel writes.  Since
 Linux 3.5, swappiness 0 means that the kernel kills a process rather than swap, so 1 now has the
 former meaning of 0.
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pgflash.advise.doctor.rules import (
     KERNEL_VM,
     MACHINE,
-    PAPER_002_SYSTEM,
+    SANDISK_SYSTEM,
     SERVER,
     Rule,
     found,
@@ -61,7 +61,7 @@ def swappiness(facts: DoctorFacts) -> Iterator[Diagnosis]:
             reason="With 0 the kernel rather kills a process than swap one that idles."
             if value == 0
             else "The kernel may swap parts of shared_buffers out to keep files in its cache.",
-            source=f"{PAPER_002_SYSTEM} (0); {KERNEL_VM}",
+            source=f"{SANDISK_SYSTEM} (0); {KERNEL_VM}",
             commands=set_sysctl("vm.swappiness", 1),
         )
 
@@ -88,7 +88,7 @@ def dirty_background(facts: DoctorFacts) -> Iterator[Diagnosis]:
         sentence,
         reason="What piles up is written at once when a checkpoint syncs, and commits wait behind "
         "it.",
-        source=f"{PAPER_002_SYSTEM} (3 %); {KERNEL_VM}",
+        source=f"{SANDISK_SYSTEM} (3 %); {KERNEL_VM}",
         commands=set_sysctl("vm.dirty_background_bytes", BACKGROUND_BYTES),
     )
 
@@ -111,7 +111,7 @@ def dirty_ratio(facts: DoctorFacts) -> Iterator[Diagnosis]:
             MACHINE,
             f"vm.dirty_ratio is {ratio}.",
             reason="A session that writes is soon made to write the pages of others.",
-            source=f"{PAPER_002_SYSTEM} (80); {KERNEL_VM}",
+            source=f"{SANDISK_SYSTEM} (80); {KERNEL_VM}",
             commands=set_sysctl("vm.dirty_ratio", 40),
         )
 

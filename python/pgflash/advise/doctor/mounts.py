@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
 """Rules about file systems: their mount options, and whether they keep what is written.
 
-Paper 001 mounts its flash with nobarrier, since the card preserves its cache over a power cut. On
-any device that does not, commits are lost; so the paper's recommendation is a finding here.
+Oracle mounts its flash with nobarrier, since the card preserves its cache over a power cut.  On any
+device that does not, commits are lost; so what Oracle recommends is a finding here.
 """
 
 from collections.abc import Iterator
 
 from pgflash.advise.doctor.rules import (
     KERNEL_EXT4,
-    PAPER_001,
+    ORACLE_FLASH,
     Rule,
     found,
     good,
@@ -43,7 +43,7 @@ def access_times(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 where(device),
                 "Every read of a file writes its access time.",
                 reason="PostgreSQL has no use for it, and it wears flash.",
-                source=PAPER_001,
+                source=ORACLE_FLASH,
                 commands=(
                     f"mount -o remount,noatime {device.mount_point}",
                     "# and write noatime into /etc/fstab",
@@ -67,9 +67,9 @@ def barriers(facts: DoctorFacts) -> Iterator[Diagnosis]:
             f"It is mounted with {', '.join(sorted(off))}: a sync leaves data in the drive's "
             "write cache.",
             reason="Unless that cache outlives a power cut (a capacitor, a battery), committed "
-            "transactions are lost with it and files may be damaged. Paper 001 sets it for a card "
-            "that has one.",
-            source=f"{postgres('Reliability')}; {KERNEL_EXT4}; {PAPER_001}",
+            "transactions are lost with it and files may be damaged. Oracle sets it for a card that "
+            "has one.",
+            source=f"{postgres('Reliability')}; {KERNEL_EXT4}; {ORACLE_FLASH}",
             commands=(
                 f"mount -o remount,barrier=1 {device.mount_point}",
                 "# and take it out of /etc/fstab",

@@ -13,9 +13,11 @@ SERVER = "server"
 
 # ---- sources
 
-PAPER_001 = "paper 001, configuring the flash card as a file system"
-PAPER_002_FLASH = "paper 002, flash optimization"
-PAPER_002_SYSTEM = "paper 002, operating system configuration"
+ORACLE_FLASH = "Oracle 2014, Optimizing Oracle Database Performance on Oracle Linux with Flash"
+_SANDISK = "SanDisk, Boost Oracle Data Warehouse Performance Using SanDisk Solid State Drives"
+SANDISK_FLASH = f"{_SANDISK}, flash optimization"
+SANDISK_SYSTEM = f"{_SANDISK}, operating system configuration"
+CZUPRYNSKI = "J. Czuprynski, Oracle 11gR2 I/O Performance Tuning: Using Solid State Drives"
 KERNEL_VM = "Linux documentation, admin-guide/sysctl/vm"
 KERNEL_FS = "Linux documentation, admin-guide/sysctl/fs"
 KERNEL_QUEUE = "Linux documentation, ABI/stable/sysfs-block"

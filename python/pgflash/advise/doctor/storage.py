@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: PostgreSQL
 """Rules about block devices: alignment, scheduler, queue, read-ahead, room for flash to work.
 
-The papers' values date from 2012 to 2014, when a device had one queue of 128 requests, and its
-schedulers were `noop` and `deadline`.  Their successors are `none` and `mq-deadline`; a drive
-without a scheduler has as many requests as its own queues hold, and no setting for it.
+The values of Oracle and SanDisk date from 2012 to 2014, when a device had one queue of 128
+requests, and its schedulers were `noop` and `deadline`.  Their successors are `none` and
+`mq-deadline`; a drive without a scheduler has as many requests as its own queues hold, and no
+setting for it.
 """
 
 from collections.abc import Iterator
 
 from pgflash.advise.doctor.rules import (
+    CZUPRYNSKI,
     KERNEL_EXT4,
     KERNEL_QUEUE,
     KERNEL_SCHEDULER,
-    PAPER_001,
-    PAPER_002_FLASH,
+    ORACLE_FLASH,
+    SANDISK_FLASH,
     Rule,
     found,
     good,
@@ -32,7 +34,7 @@ SECTOR_BYTES = 4096
 _LIGHT = ("none", "mq-deadline", "noop", "deadline", "kyber")
 _FOR_TURNING = ("mq-deadline", "deadline", "bfq", "cfq")
 
-#: Paper 001 uses 512, paper 002 uses 1024.
+#: Oracle uses 512, SanDisk uses 1024.
 QUEUE_REQUESTS = 512
 
 READ_AHEAD_TURNING_BYTES = 2**20
@@ -77,7 +79,7 @@ def alignment(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 "with a read before it."
                 if off
                 else "Blocks lie across the boundaries of flash pages or of an array's stripes.",
-                source=PAPER_001,
+                source=ORACLE_FLASH,
                 commands=(
                     f"parted /dev/{first} unit s print",
                     "# move its files away, then make the partition anew, and the file system:",
@@ -101,7 +103,7 @@ def scheduler(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 f"The scheduler of this disk is {used}.",
                 reason="A disk that turns gains from requests in an order, and its reads should "
                 "not starve behind a checkpoint's writes.",
-                source=f"{PAPER_001}; {KERNEL_SCHEDULER}",
+                source=f"{ORACLE_FLASH}; {KERNEL_SCHEDULER}",
                 commands=_set_scheduler(disk, ("mq-deadline", "deadline")),
             )
         elif not turning and used not in _LIGHT:
@@ -112,7 +114,7 @@ def scheduler(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 f"The scheduler of this disk is {used}.",
                 reason="It spends time on an order that flash, an array or a hypervisor does not "
                 "need, and idles between requests of different processes.",
-                source=f"{PAPER_002_FLASH}; {PAPER_001}; {KERNEL_SCHEDULER}",
+                source=f"{SANDISK_FLASH}; {ORACLE_FLASH}; {KERNEL_SCHEDULER}",
                 commands=_set_scheduler(disk, ("none", "noop", "mq-deadline", "deadline")),
             )
         else:
@@ -139,7 +141,7 @@ def queue(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 disk.name,
                 "The drive is given one request at a time.",
                 reason="It can neither order requests nor work on several.",
-                source=f"{PAPER_001}; {KERNEL_QUEUE}",
+                source=f"{ORACLE_FLASH}; {KERNEL_QUEUE}",
                 commands=(f"echo 32 > /sys/block/{disk.name}/device/queue_depth",),
             )
         elif disk.queue_requests is None:
@@ -156,7 +158,7 @@ def queue(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 f"Its queue holds {disk.queue_requests} requests.",
                 reason="Flash works on many requests at once; a checkpoint fills a short queue, "
                 "and reads wait outside.",
-                source=f"{PAPER_001} (512); {PAPER_002_FLASH} (1024)",
+                source=f"{ORACLE_FLASH} (512); {SANDISK_FLASH} (1024)",
                 commands=(f"echo {QUEUE_REQUESTS} > /sys/block/{disk.name}/queue/nr_requests",),
             )
         else:
@@ -191,7 +193,7 @@ def read_ahead(facts: DoctorFacts) -> Iterator[Diagnosis]:
             where(device),
             f"The kernel reads {size(ahead)} ahead.",
             reason=reason,
-            source=f"{PAPER_002_FLASH}; {KERNEL_QUEUE}",
+            source=f"{SANDISK_FLASH}; {KERNEL_QUEUE}",
             commands=(f"blockdev --setra {wanted // 512} {device.block_device or 'DEVICE'}",),
         )
 
@@ -221,7 +223,7 @@ def spare(facts: DoctorFacts) -> Iterator[Diagnosis]:
             f"Only {spare_bytes / whole:.1%} of the cache's device is unused.",
             reason="A full drive has no erased blocks ready: writes wait until it has moved "
             "others, which wears it, too. A cache's writes are small and scattered.",
-            source="paper 004, how flash is written and worn",
+            source=CZUPRYNSKI,
             commands=(*smaller, f"fstrim {device.mount_point}"),
         )
 
