@@ -67,8 +67,8 @@ def barriers(facts: DoctorFacts) -> Iterator[Diagnosis]:
             f"It is mounted with {', '.join(sorted(off))}: a sync leaves data in the drive's "
             "write cache.",
             reason="Unless that cache outlives a power cut (a capacitor, a battery), committed "
-            "transactions are lost with it and files may be damaged. Oracle sets it for a card that "
-            "has one.",
+            "transactions are lost with it and files may be damaged. Oracle sets it for a card "
+            "that has one.",
             source=f"{postgres('Reliability')}; {KERNEL_EXT4}; {ORACLE_FLASH}",
             commands=(
                 f"mount -o remount,barrier=1 {device.mount_point}",
