@@ -21,7 +21,7 @@ from typing import Any, get_args
 import msgspec
 
 from pgflash.errors import UsageError
-from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
+from pgflash.model.awr import Column, ReportTable, Row, Unit
 from pgflash.model.device import Price
 from pgflash.model.prices import prices_from_toml
 from pgflash_lab.model.exhibit import ChartForm
@@ -67,9 +67,8 @@ Items = tuple[str | dict[str, str | float], ...]
 
 
 class Role(_Entry, kw_only=True, frozen=True):
-    """A name for the approach with the largest figure (without one: the first) of a set."""
+    """A name for the measured approach with the largest figure (without one: the first)."""
 
-    of: str = "measured"
     where: Formula | None = None
     largest: Formula | None = None
     #: What is said if there is none.
@@ -112,7 +111,6 @@ class Grid(_Entry, tag="grid", tag_field="kind", kw_only=True, frozen=True):
     values: dict[str, Formula] = {}
     #: The text that begins a last row, of sums.
     total: str = ""
-    source: Source = Source.EXACT
     #: If it is true, the numbers are a model's, as the note says; else there is no note.
     modelled: Formula | None = None
     note: str = ""
@@ -134,13 +132,12 @@ class Matrix(_Entry, tag="matrix", tag_field="kind", kw_only=True, frozen=True):
     across: str
     id: str = ""
     title: str
-    #: Name and title of the first column; name, title and unit of the others.
+    #: Name and title of the first column, and of the others.
     key: str
     head: str
     name: str
     column: str
     rows: tuple[MatrixRow, ...]
-    unit: Unit = Unit.COUNT
     #: {items} is this text for each column.
     item: str = ""
     note: str = ""
@@ -160,8 +157,6 @@ class Cut(_Entry, tag="report", tag_field="kind", kw_only=True, frozen=True):
     table: str
     title: str = ""
     columns: tuple[str, ...] = ()
-    #: The first so many.
-    rows: int | None = None
     #: Only rows that have something in this column.
     having: str = ""
 
@@ -234,8 +229,6 @@ class _Check(_Entry, tag_field="kind", kw_only=True, frozen=True):
 
     #: A check for each item of a set.
     each: str = ""
-    #: Checked only if this is true.
-    only: Formula | None = None
     #: Variables for its conditions and sentences: figures of ours, and of the paper.
     values: dict[str, Formula] = {}
     paper_values: dict[str, Formula] = {}

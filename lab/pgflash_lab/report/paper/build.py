@@ -87,7 +87,7 @@ def _place(sides: Sides, where: str) -> Iterator[None]:
 def _table(scope: Scope, one: form.PaperExhibit, charts: Sequence[Chart]) -> ReportTable | None:
     match one.ours:
         case form.Grid() as grid:
-            return _grid(scope, grid, one.id, grid.source)
+            return _grid(scope, grid, one.id, Source.EXACT)
         case form.Matrix() as matrix:
             return _matrix(scope, matrix, one.id)
         case form.Events(approach=name, rows=rows):
@@ -164,7 +164,7 @@ def _matrix(scope: Scope, matrix: form.Matrix, table_id: str) -> ReportTable | N
         matrix.title,
         [
             (matrix.key, matrix.head, Unit.TEXT),
-            *((_say(matrix.name, item), _say(matrix.column, item), matrix.unit) for item in across),
+            *((_say(matrix.name, item), _say(matrix.column, item), Unit.COUNT) for item in across),
         ],
         rows,
         source=None,
@@ -186,7 +186,7 @@ def _cut(scope: Scope, cut: form.Cut) -> ReportTable | None:
     table = parts.table_of(scope.sides.report(cut.approach), cut.table)
     if table is None:
         return None
-    found = parts.cut(table, columns=cut.columns, rows=cut.rows)
+    found = parts.cut(table, columns=cut.columns)
     if cut.having:
         place = found.index(cut.having)
         rows = tuple(row for row in found.rows if plain(row.cells[place]))
@@ -289,8 +289,6 @@ def _areas(scope: Scope, drawing: form.Drawing) -> Chart:
 def _checks(scope: Scope, rule: form.CheckRule) -> Iterator[Check]:
     """Yield the checks for which both sides have figures."""
     for item in scope.items(rule.each) if rule.each else (scope,):
-        if rule.only is not None and not rule.only.value(item):
-            continue
         found = _check(_with(item, rule.values, rule.paper_values), rule)
         if found is not None:
             yield found
@@ -374,8 +372,10 @@ def _sentence(sides: Sides, one: form.Sentence, exhibits: Sequence[Exhibit]) -> 
     """Return one of the page's first sentences; "" if there is nothing to say."""
     scope = sides.scope()
     if one.of_check:
-        found = next(exhibit for exhibit in exhibits if exhibit.id == one.of_check)
-        return found.checks[0].says if found.checks else ""
+        found = {exhibit.id: exhibit.checks for exhibit in exhibits}
+        if one.of_check not in found:
+            raise LookupError(f"no exhibit {one.of_check}; there are {', '.join(found)}")
+        return "".join(check.says for check in found[one.of_check][:1])
     if one.only is not None and not one.only.value(scope):
         return one.otherwise
     listed = []

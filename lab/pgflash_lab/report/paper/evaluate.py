@@ -99,7 +99,7 @@ class Sides:
         return Scope(sides=self, of_paper=False, variables=self.paper.words)
 
     def _cast(self, role: Role) -> str:
-        items = list(_chosen(self.scope(), role.of, role.where))
+        items = list(_chosen(self.scope(), "measured", role.where))
         if role.largest is not None:
             largest = role.largest
             items.sort(key=lambda item: -(largest.value(item) or 0))

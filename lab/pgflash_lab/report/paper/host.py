@@ -263,12 +263,11 @@ LINES: dict[str, Callable[[Attempt, str], list[tuple[float, float]]]] = {
     "reads_per_s": lambda attempt, role: _seconds_of(
         attempt, role, lambda one: one.reads / one.elapsed_s
     ),
-    "bytes_per_s": lambda attempt, role: _seconds_of(
-        attempt, role, lambda one: (one.read_bytes + one.write_bytes) / max(one.elapsed_s, 1e-9)
+    "mb_per_s": lambda attempt, role: _seconds_of(
+        attempt,
+        role,
+        lambda one: (one.read_bytes + one.write_bytes) / max(one.elapsed_s, 1e-9) / MB,
     ),
-    "mb_per_s": lambda attempt, role: [
-        (at_s, value / MB) for at_s, value in LINES["bytes_per_s"](attempt, role)
-    ],
     "read_ms": lambda attempt, role: _seconds_of(
         attempt, role, lambda one: one.read_ms if one.reads else None
     ),

@@ -255,3 +255,12 @@ def test_a_page_of_an_interrupted_run_is_printed() -> None:
         assert page.exhibit("fig-7").verdict is Verdict.NOT_SHOWN
         assert "Figure 4" in render_paper_text(page)
     assert "<svg" in render_paper_html(page_of(*main_pair()))
+
+
+def test_a_run_without_a_query_in_common_has_a_page() -> None:
+    others = {name.replace("Q", "RF"): elapsed_s for name, elapsed_s in ON_FLASH.items()}
+    page = page_of((ARRAY, queries(ARRAY, ON_ARRAY)), (FLASH, queries(FLASH, others)))
+    assert "no query that ran both" in says(page, "fig-4")
+    small_pair = [(small(one), queries(small(one), {"Q2": 1.0})) for one in (ARRAY, FLASH)]
+    page = page_of(*main_pair(), *small_pair)
+    assert page.exhibit("fig-8").verdict is Verdict.NOT_SHOWN
