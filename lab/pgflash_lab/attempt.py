@@ -36,7 +36,7 @@ from pgflash_lab.model.run import Approach, Attempt, CacheSecond, CpuSecond, Dis
 from pgflash_lab.parameters import Parameters
 from pgflash_lab.placing import make_tablespaces, place
 from pgflash_lab.postgres import PgInstall
-from pgflash_lab.recorder import Recorder
+from pgflash_lab.recorder import Recorded, Recorder
 from pgflash_lab.sampler import WAITS_HZ, Samples, WaitSample, Watch
 from pgflash_lab.scenario import Scenario
 from pgflash_lab.server import Server
@@ -52,7 +52,7 @@ MOVE_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """An attempt, and what its wait sampler saw."""
+    """An attempt, and what a sampler saw."""
 
     attempt: Attempt
     waits: tuple[WaitSample, ...]
@@ -93,6 +93,7 @@ class Lab:
             libraries.append("pg_stat_statements")
         settings["shared_preload_libraries"] = ",".join(libraries)
         settings["pgflash.snapshot_interval"] = "0"  # taken when the lab asks for them
+        settings["pgflash.sample_rate"] = f"{WAITS_HZ:g}"
         if not places.cache_files:
             return {**settings, "pgflash.advice": "off"}
         return {
@@ -167,9 +168,8 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
     try:
         server.start(lab.emulator.env if lab.emulator else {})
         with _context(lab, approach, places, server, repeat=repeat, listener=listener) as context:
-            recorded = has_extension(lab.install) and create_extension(
-                server, statements=lab.statements(parameters)
-            )
+            if has_extension(lab.install):
+                create_extension(server, statements=lab.statements(parameters))
             if approach.objects or approach.temp or approach.keep:
                 listener.stage("moving tables", expected_s=MOVE_S)
                 place(server, approach, context.tablespaces, lab.scenario.workload.name)
@@ -181,7 +181,7 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
             listener.stage("preparing", expected_s=lab.scenario.workload.prepare_s(parameters))
             lab.scenario.workload.prepare(context)
             listener.stage("measuring", expected_s=lab.scenario.workload.expected_s(parameters))
-            measured = _measure(lab, context, recorded=recorded)
+            measured = _measure(lab, context)
         listener.stage("checking the database", expected_s=CHECK_S)
         _set_delays(lab.emulator, on=False)
         held = lab.scenario.workload.check(server.conninfo(DATABASE), parameters)
@@ -227,7 +227,7 @@ def _context(
         shutil.rmtree(workdir, ignore_errors=True)
 
 
-def _measure(lab: Lab, context: Context[Any], *, recorded: bool) -> Measured:
+def _measure(lab: Lab, context: Context[Any]) -> Measured:
     """Run the load with delays, and watch everything meanwhile."""
     server, approach, parameters = context.server, context.approach, context.parameters
     ramp_up_s = lab.scenario.workload.ramp_up_s(parameters)
@@ -236,12 +236,13 @@ def _measure(lab: Lab, context: Context[Any], *, recorded: bool) -> Measured:
     _set_delays(lab.emulator, on=True)
     with contextlib.ExitStack() as stack:
         recorder = None
-        if recorded:
+        if has_extension(lab.install):
             recorder = stack.enter_context(Recorder(context.conninfo))
             recorder.take()
         watch = Watch(
             context.conninfo,
             cache=approach.cache,
+            waits=recorder is None,
             devices=DeviceReader(
                 lab.emulator, {"array": lab.folders.array, "flash": lab.folders.flash}
             ),
@@ -253,16 +254,20 @@ def _measure(lab: Lab, context: Context[Any], *, recorded: bool) -> Measured:
         observer = _EndMark(lab, server, watch, recorder, cache=approach.cache)
         before = take_mark(server, cache=approach.cache)
         figures = lab.scenario.workload.measure(context, observer)
-        report = recorder.report() if recorder is not None else None
+        recorded = recorder.recorded() if recorder is not None else None
     samples = watch.samples
     after = observer.mark
     if after is None:
         raise MeasureError("the load ended without saying so")
     attempt = _attempt(
         lab, context, figures=figures, before=before, after=after, samples=samples,
-        devices=observer.devices,
+        devices=observer.devices, recorded=recorded,
     )  # fmt: skip
-    return Measured(attempt=attempt, waits=tuple(samples.waits), report=report)
+    return Measured(
+        attempt=attempt,
+        waits=tuple(samples.waits) if recorded is None else recorded.samples,
+        report=None if recorded is None else recorded.report,
+    )
 
 
 def _set_delays(emulator: Emulator | None, *, on: bool) -> None:
@@ -284,12 +289,15 @@ def _attempt(
     after: Mark,
     samples: Samples,
     devices: dict[str, dict[str, float]],
+    recorded: Recorded | None,
 ) -> Attempt:
     """Combine the measurements into an attempt."""
     approach, parameters = context.approach, context.parameters
     ramp_up_s = lab.scenario.workload.ramp_up_s(parameters)
     cpu = cpu_use(before, after, driver_s=figures.driver_cpu_s)
-    cache = cache_use(before, after)
+    cache = None
+    if approach.cache and recorded is not None:
+        cache = cache_use(before, after, recorded)
     polluted = ""
     if cpu.foreign_share > parameters.foreign_cpu_max:
         polluted = f"others took {cpu.foreign_share:.0%} of the processors"
@@ -306,13 +314,13 @@ def _attempt(
         },
         cpu=cpu,
         cpu_seconds=_since(ramp_up_s, samples.cpu),
-        reads=reads(approach, before, after, cache, emulated=lab.emulator is not None),
+        reads=reads(approach, before, after, recorded, cache, emulated=lab.emulator is not None),
         cache=cache,
         cache_seconds=_since(ramp_up_s, samples.cache),
         disk_seconds=_since(ramp_up_s, samples.disks),
         host_seconds=_since(ramp_up_s, samples.hosts),
-        waits=samples.wait_counts(),
-        wait_rounds=samples.wait_rounds,
+        waits=samples.wait_counts() if recorded is None else recorded.waits,
+        wait_rounds=samples.wait_rounds if recorded is None else recorded.looks,
         wait_hz=WAITS_HZ,
         wal_bytes=after.wal_bytes - before.wal_bytes,
         devices=devices,

@@ -42,14 +42,12 @@ def can_prefill(install: PgInstall) -> bool:
     return (install.sharedir / "extension" / "pg_prewarm.control").exists()
 
 
-def create_extension(server: Server, *, statements: bool) -> bool:
-    """Create the extension; return whether it takes snapshots, which an older build does not."""
+def create_extension(server: Server, *, statements: bool) -> None:
+    """Create the extension."""
     with server.connect(DATABASE) as connection:
         connection.execute("create extension if not exists pgflash")
         if statements:
             connection.execute("create extension if not exists pg_stat_statements")
-        row = connection.execute("select to_regproc('pgflash_snapshot') is not null").fetchone()
-    return row is not None and bool(row[0])
 
 
 def require_serving(server: Server) -> None:

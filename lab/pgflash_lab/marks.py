@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""All cumulative counters, read before and after a load, and the differences.
+"""Cumulative counters, read before and after a load, and the differences; all are exact.
 
-The counters are the server's, the cache's, the kernel's and the emulated devices'; all are exact.
-Samples taken meanwhile are in sampler.py.
+The counters are the kernel's, the emulated devices', and those of the server that its snapshots
+(recorder.py) do not have, or that a server without the extension has to be asked for.  Samples
+taken meanwhile are in sampler.py.
 """
 
 import time
@@ -12,12 +13,15 @@ from typing import Any
 
 import psycopg
 
+from pgflash.analyze.sections import number
 from pgflash.machine.host import CpuTimes, core_count, read_cpu
 from pgflash.model.counters import COUNTERS
+from pgflash.model.snapshot import Value
 from pgflash_lab import host
 from pgflash_lab.emulator import DeviceStats, Emulator
-from pgflash_lab.extension import cache_row, database_blocks
+from pgflash_lab.extension import database_blocks
 from pgflash_lab.model.run import Approach, CacheUse, CpuUse, Reads
+from pgflash_lab.recorder import Recorded
 from pgflash_lab.server import Server
 from pgflash_lab.workload import DATABASE, MeasureError
 
@@ -58,7 +62,6 @@ class Mark:
     blocks_elsewhere: int
     read_ms: float
     wal_bytes: int
-    cache: Mapping[str, Any] | None
     #: Blocks of the database's files, and how many of them are cached.
     blocks_all: int
     blocks_cached: int
@@ -90,7 +93,6 @@ def take_mark(server: Server, *, cache: bool) -> Mark:
         blocks_elsewhere=int(row[1]),
         read_ms=float(row[2]),
         wal_bytes=int(row[3]),
-        cache=cache_row(server) if cache else None,
         blocks_all=blocks_all,
         blocks_cached=blocks_cached,
     )
@@ -125,11 +127,9 @@ def cpu_use(before: Mark, after: Mark, *, driver_s: float) -> CpuUse:
     )
 
 
-def cache_use(first: Mark, last: Mark) -> CacheUse | None:
-    """Return the cache's account, with the growth of counters."""
-    before, after = first.cache, last.cache
-    if before is None or after is None:
-        return None
+def cache_use(first: Mark, last: Mark, recorded: Recorded) -> CacheUse:
+    """Return the cache's account of the time between two snapshots."""
+    before, after = recorded.cache()
     if after["verify_mismatches"]:
         raise MeasureError(
             f"{after['verify_mismatches']:,} blocks from flash differed from their file",
@@ -138,11 +138,11 @@ def cache_use(first: Mark, last: Mark) -> CacheUse | None:
     return CacheUse(
         mode=str(after["mode"]),
         mode_reason=str(after["mode_reason"] or ""),
-        size_bytes=int(after["size_bytes"] or 0),
-        slots=int(after["slots"] or 0),
-        used_slots=int(after["used_slots"] or 0),
+        size_bytes=int(number(after["size_bytes"])),
+        slots=int(number(after["slots"])),
+        used_slots=int(number(after["used_slots"])),
         counters={
-            name: int(after[name] or 0) - int(before[name] or 0)
+            name: int(number(after[name])) - int(number(before[name]))
             for name in COUNTERS
             if name in after
         },
@@ -150,24 +150,23 @@ def cache_use(first: Mark, last: Mark) -> CacheUse | None:
         # it misses again only if it is dropped or not put in.
         gauges={
             "blocks_not_cached_before": float(last.blocks_all - first.blocks_cached),
-            "keep_blocks": float(after.get("keep_blocks") or 0),
+            "keep_blocks": number(after.get("keep_blocks")),
             **_gauges(before, after),
         },
     )
 
 
-def _gauges(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+def _gauges(before: Mapping[str, Value], after: Mapping[str, Value]) -> dict[str, float]:
     """Return the cache's costs, and the mean read times of the measured phase alone.
 
     The view's means include the warm-up, when there were no delays; a mean times its counter is a
     total, and totals can be subtracted.
     """
-    gauges = {"metadata_bytes_per_block": float(after["metadata_bytes_per_block"] or 0)}
+    gauges = {"metadata_bytes_per_block": number(after["metadata_bytes_per_block"])}
     for mean, counter in _MEANS:
-        counts = [int(row[counter] or 0) for row in (before, after)]
+        counts = [int(number(row[counter])) for row in (before, after)]
         totals = [
-            float(row[mean] or 0) * count
-            for row, count in zip((before, after), counts, strict=True)
+            number(row[mean]) * count for row, count in zip((before, after), counts, strict=True)
         ]
         if counts[1] > counts[0]:
             gauges[mean] = max(totals[1] - totals[0], 0.0) / (counts[1] - counts[0])
@@ -175,11 +174,19 @@ def _gauges(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, fl
 
 
 def reads(
-    approach: Approach, before: Mark, after: Mark, cache: CacheUse | None, *, emulated: bool
+    approach: Approach,
+    before: Mark,
+    after: Mark,
+    recorded: Recorded | None,
+    cache: CacheUse | None,
+    *,
+    emulated: bool,
 ) -> Reads:
     """Divide blocks by the place they came from."""
-    blocks = after.blocks - before.blocks
-    wait_ms = after.read_ms - before.read_ms
+    if recorded is not None:
+        blocks, wait_ms = int(recorded.grown("blks_read")), recorded.grown("blk_read_time")
+    else:
+        blocks, wait_ms = after.blocks - before.blocks, after.read_ms - before.read_ms
     if cache is not None:
         page_cache, flash, disk = (
             cache.counters.get(name, 0) for name in ("page_cache_reads", "hits", "misses")

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Looks at a server while a load runs: waits, processors, the flash cache.
+"""Looks at a server while a load runs: processors, devices, the flash cache, and waits.
 
 Each sampler is a thread with a connection of its own that looks at fixed moments; a late look is
 not made up for, so that a busy machine is not made busier.  Samplers stop when their block ends,
 however it ends, and an error in one of them is raised there: figures with a silent gap would be
 worse than none.
 
-The wait sampler reads pg_stat_get_activity() and not the view on top of it, whose joins double the
-cost.  Ten looks a second with 20 clients cost well under 1 % of a processor.
+Waits are looked at only where the extension does not look itself (recorder.py): with
+pg_stat_get_activity(), and not with the view on top of it, whose joins double the cost.  Ten looks
+a second with 20 clients cost well under 1 % of a processor.
 """
 
 import threading
@@ -103,12 +104,13 @@ class Watch:
         conninfo: str,
         *,
         cache: bool,
+        waits: bool = True,
         devices: DeviceReader | None = None,
         snapshots: Callable[[], None] | None = None,
         snapshot_s: float = 0.0,
         until_s: float = 0.0,
     ) -> None:
-        """Look at waits, processors, devices and the cache; take snapshots if requested.
+        """Look at processors and, if requested, waits, devices and the cache; take snapshots.
 
         A snapshot is taken every so many seconds after the begin, the last one no later than half
         that interval before the end: backends report their counts about once a second, so the
@@ -116,6 +118,7 @@ class Watch:
         """
         self._conninfo = conninfo
         self._cache = cache
+        self._waits = waits
         self._devices = devices
         self._snapshots = snapshots
         self._snapshot_s = snapshot_s
@@ -133,7 +136,9 @@ class Watch:
 
     def __enter__(self) -> Self:
         try:
-            loops = [(self._cpu_look(), 1.0), (self._waits_look(), 1.0 / WAITS_HZ)]
+            loops = [(self._cpu_look(), 1.0)]
+            if self._waits:
+                loops.append((self._waits_look(), 1.0 / WAITS_HZ))
             if self._cache:
                 loops.append((self._cache_look(), 1.0))
             if self._devices is not None:
