@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pgflash.model.awr import AwrReport
+from pgflash.model.words import percent
 from pgflash.progress import Listener, Titled
 from pgflash_lab.account import make_server_dir
 from pgflash_lab.counters import DeviceReader
@@ -300,7 +301,7 @@ def _attempt(
         cache = cache_use(before, after, recorded)
     polluted = ""
     if cpu.foreign_share > parameters.foreign_cpu_max:
-        polluted = f"others took {cpu.foreign_share:.0%} of the processors"
+        polluted = f"others took {percent(cpu.foreign_share)} of the processors"
     return Attempt(
         approach=approach.name,
         repeat=context.repeat,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pgflash.errors import UsageError
 from pgflash.machine.host import available_memory_bytes
-from pgflash.model.sizes import size
+from pgflash.model.words import size
 from pgflash_lab import host
 from pgflash_lab.account import make_server_dir, reachable_dir
 from pgflash_lab.leftovers import forget_memory, remove_data

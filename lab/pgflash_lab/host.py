@@ -16,7 +16,7 @@ from pgflash.machine.host import core_count, processor
 from pgflash.machine.mounts import mount_of, read_mounts
 from pgflash.machine.processes import Process
 from pgflash.machine.tree import HERE, numbers
-from pgflash.model.sizes import size
+from pgflash.model.words import size
 
 #: How often the list of processes is read until it is stable.
 _STEADY_TRIES = 5

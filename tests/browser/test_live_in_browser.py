@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import pytest
 
-from pgflash.analyze.words import sentence
 from pgflash.model.live import Sample
+from pgflash.model.words import figure as in_words
+from pgflash.model.words import sentence
 from pgflash.progress import Listener
-from pgflash.web.figures import in_words, performance, value_of
+from pgflash.web.figures import performance, value_of
 from pgflash_lab import journal
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server

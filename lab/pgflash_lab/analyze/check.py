@@ -17,9 +17,9 @@ from pgflash.advise.media import Drive
 from pgflash.advise.model import Model, Target
 from pgflash.advise.sizes import COVERED, covered_hits, hits_of
 from pgflash.advise.work import NoAdviceError, Work, work_of_report
-from pgflash.analyze.words import listed, percent
 from pgflash.model.advice import PredictionCheck, PredictionChecks
 from pgflash.model.awr import AwrReport
+from pgflash.model.words import listed, percent
 from pgflash_lab.analyze.drives import drive_of_run
 from pgflash_lab.model.run import Approach, Attempt, Run
 from pgflash_lab.model.summary import Summary, base_of, summarize

@@ -22,6 +22,7 @@ from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
 from pgflash.model.device import Price, Raid
 from pgflash.model.prices import storage_price
 from pgflash.model.sizes import VENDOR_GB
+from pgflash.model.words import percent
 from pgflash_lab.model.run import Approach, Run
 from pgflash_lab.model.summary import BASELINE, Summary, summarize
 
@@ -308,7 +309,7 @@ def cost_sentence(costs: tuple[ApproachCost, ...]) -> str:
         f"{best.approach.title} costs least for its throughput: {per_best:,.2f} {best.currency} "
         f"of storage per 1,000 {rate} against {per_base:,.2f} with "
         f"{base.approach.title[:1].lower()}{base.approach.title[1:]}, "
-        f"{1 - per_best / per_base:.0%} less."
+        f"{percent(1 - per_best / per_base)} less."
     )
 
 

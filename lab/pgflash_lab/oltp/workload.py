@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgflash.model.words import percent
 from pgflash.progress import Listener
 from pgflash_lab.conditions import require_all
 from pgflash_lab.model.run import Approach
@@ -69,7 +70,11 @@ class OltpWorkload:
     def load(self, conninfo: str, parameters: OltpParameters, listener: Listener) -> None:
         """Make the warehouses."""
         config = OltpConfig(warehouses=parameters.warehouses, seed=parameters.seed)
-        load(conninfo, config, lambda stage, done: listener.stage(f"loading {stage}, {done:.0%}"))
+        load(
+            conninfo,
+            config,
+            lambda stage, done: listener.stage(f"loading {stage}, {percent(done)}"),
+        )
 
     def settings(
         self, parameters: OltpParameters, approach: Approach, *, archive: Path | None

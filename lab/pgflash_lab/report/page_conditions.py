@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgflash.analyze.grid import figure, row, text
 from pgflash.model.awr import Column, ReportTable, Row, Unit
 from pgflash.model.chart import Chart, ChartForm, ChartSeries
-from pgflash.model.sizes import size
+from pgflash.model.words import size
 from pgflash.report.shown import Shown, show
 from pgflash_lab.model.paper import paper_figures
 from pgflash_lab.model.run import Approach, Run

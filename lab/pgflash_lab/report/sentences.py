@@ -7,6 +7,7 @@ was stopped is mentioned beside the figure that it weakens.
 
 from collections.abc import Sequence
 
+from pgflash.model.words import percent
 from pgflash_lab.model.run import Run
 from pgflash_lab.model.summary import Summary, base_of, paired_ratio, ratio
 
@@ -63,7 +64,7 @@ def second_line(run: Run, summaries: Sequence[Summary]) -> str:
         return ""
     cpu_ms = {s.approach.name: s.server_cpu_ms_per_transaction for s in summaries}
     return (
-        f"WAL on flash and the flash cache together reach {near:.0%} of the throughput of "
+        f"WAL on flash and the flash cache together reach {percent(near)} of the throughput of "
         "everything on flash (median of the paired repeats), at "
         f"{cpu_ms['wal-and-cache']:.2f} ms of server CPU a transaction against "
         f"{cpu_ms['all-on-flash']:.2f} ms."
@@ -89,7 +90,7 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
             "figures are marked, and not to be relied on."
         )
     found.extend(
-        f"{summary.approach.title}: its repeats differ by {summary.spread:.0%}."
+        f"{summary.approach.title}: its repeats differ by {percent(summary.spread)}."
         for summary in summaries
         if summary.spread > 0.1
     )
@@ -113,7 +114,7 @@ def ceiling(summaries: Sequence[Summary]) -> str:
     return (
         f"Everything on flash over the baseline ({value:.2f}) is a setting, not a discovery: it is "
         "what this machine's processors can do over what the chosen array can, and would change "
-        f"with one spindle more. There the server used {top.server_cpu_share:.0%} of the "
+        f"with one spindle more. There the server used {percent(top.server_cpu_share)} of the "
         "processors."
     )
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from pgflash.errors import UsageError
+from pgflash.model.words import percent
 from pgflash.progress import Listener
 from pgflash_lab import host
 from pgflash_lab.conditions import require_all
@@ -120,7 +121,7 @@ class WarehouseWorkload:
         load(
             conninfo,
             parameters.config(),
-            lambda stage, done: listener.stage(f"loading: {stage}, {done:.0%}"),
+            lambda stage, done: listener.stage(f"loading: {stage}, {percent(done)}"),
         )
 
     def settings(

@@ -4,13 +4,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pgflash.analyze.words import percent, things
-from pgflash.live.tables import LiveTable
-from pgflash.model.sizes import digits
+from pgflash.analyze.grid import row, text
+from pgflash.live.tables import number
+from pgflash.model.awr import ReportTable, Unit
+from pgflash.model.words import things
+from pgflash.report.printed import PrintedTable, print_table
 
 Row = Mapping[str, Any]
-
-_NOTHING = "–"
 
 
 def lab(view: Row) -> dict[str, object]:
@@ -18,20 +18,28 @@ def lab(view: Row) -> dict[str, object]:
     runs: Sequence[Row] = view["runs"]
     return {
         "sentence": _sentence(view),
-        "overview": LiveTable(
-            title="Runs",
-            words=4,
-            columns=("Run", "Scenario", "Began", "State", "Attempts"),
-            rows=tuple(
-                (
-                    str(run["id"]),
-                    " ".join(filter(None, (run["scenario"], run["preset"]))) or _NOTHING,
-                    str(run["started_at"])[:16].replace("T", " ") or _NOTHING,
-                    str(run["state"]),
-                    _attempts(run),
-                )
-                for run in runs
-            ),
+        "overview": print_table(
+            ReportTable(
+                id="runs-there-are",
+                title="Runs",
+                columns=(
+                    text("run", "Run"),
+                    text("scenario", "Scenario"),
+                    text("began", "Began"),
+                    text("state", "State"),
+                    text("attempts", "Attempts"),
+                ),
+                rows=tuple(
+                    row(
+                        str(run["id"]),
+                        " ".join(filter(None, (run["scenario"], run["preset"]))) or None,
+                        str(run["started_at"])[:16].replace("T", " ") or None,
+                        str(run["state"]),
+                        _attempts(run),
+                    )
+                    for run in runs
+                ),
+            )
         ),
         "runs": [_run(run) for run in runs],
     }
@@ -65,7 +73,7 @@ def _run(run: Row) -> dict[str, object]:
         "sentences": run["sentences"],
         "links": [*run["pages"], *run["files"]],
         "progress": _progress(run["progress"]),
-        "table": _approaches(run["approaches"]) if run["approaches"] else None,
+        "table": _approaches(run) if run["approaches"] else None,
     }
 
 
@@ -83,31 +91,35 @@ def _progress(progress: Row | None) -> dict[str, object] | None:
     }
 
 
-def _approaches(rows: Sequence[Row]) -> LiveTable:
-    return LiveTable(
+def _approaches(run: Row) -> PrintedTable:
+    table = ReportTable(
+        id=f"approaches-{run['id']}",
         title="Approaches",
         columns=(
-            "Approach", "Attempts", "Transactions a minute", "Took s", "p95 ms", "Read ms",
-            "Hit ratio", "Times the baseline",
+            text("approach", "Approach"),
+            number("attempts", "Attempts", Unit.COUNT),
+            number("tpm", "Transactions a minute", Unit.COUNT),
+            number("duration_s", "Took", Unit.SECONDS),
+            number("p95_ms", "p95", Unit.MILLISECONDS),
+            number("read_ms", "Read", Unit.MILLISECONDS),
+            number("hit_ratio", "Hit ratio", Unit.SHARE),
+            number("ratio", "Times the baseline", Unit.RATIO),
         ),
         rows=tuple(
-            (
-                str(row["title"]),
-                str(row["attempts"]),
-                _digits(row["tpm"]),
-                _digits(row["duration_s"] or None),
-                _digits(row["p95_ms"]),
-                _digits(row["read_ms"]),
-                _NOTHING if row["hit_ratio"] is None else percent(float(row["hit_ratio"])),
-                _digits(row["ratio"]),
+            row(
+                str(one["title"]),
+                one["attempts"],
+                one["tpm"],
+                one["duration_s"] or None,
+                one["p95_ms"],
+                one["read_ms"],
+                one["hit_ratio"],
+                one["ratio"],
             )
-            for row in rows
+            for one in run["approaches"]
         ),
-    )  # fmt: skip
-
-
-def _digits(value: float | None) -> str:
-    return _NOTHING if value is None else digits(float(value))
+    )
+    return print_table(table)
 
 
 def _left(seconds: float) -> str:

@@ -14,11 +14,10 @@ from pgflash.advise.media import DISK, FLASH, Drive
 from pgflash.advise.model import Model, Target
 from pgflash.advise.sizes import covered_hits, hits_of, knee
 from pgflash.advise.work import Work
-from pgflash.analyze.words import percent
 from pgflash.model.advice import Advice, ApproachAdvice, Bottleneck
 from pgflash.model.device import Price, Raid
 from pgflash.model.prices import storage_price
-from pgflash.model.sizes import digits, size
+from pgflash.model.words import figure, percent, size
 
 #: A way to use flash that gains less than this is not worth a change.
 GAIN_MIN = 1.10
@@ -125,7 +124,7 @@ def _ways(work: Work, known: Situation, choice: Choice) -> list[_Way]:
     wal = "wal" not in known.on_flash
     if wal:
         each = work.per_transaction_ms(work.commit_s)
-        said = f"commits wait {digits(each)} ms a transaction for syncs of the WAL"
+        said = f"commits wait {figure(each)} ms a transaction for syncs of the WAL"
         target = Target(name="wal-on-flash", title="WAL on flash", wal=True)
         ways.append((target, known.wal_bytes, said))
     if cache is not None and wal:
@@ -249,11 +248,11 @@ def _sentence(
             return bottleneck.sentence
         most = max(ways, key=lambda way: way.ratio)
         return (
-            f"{bottleneck.sentence} {most.title} would bring {digits(most.ratio)} times the "
+            f"{bottleneck.sentence} {most.title} would bring {figure(most.ratio)} times the "
             f"throughput, limited by {most.limit}."
         )
     return (
-        f"{bottleneck.sentence} {best.title} would bring {digits(best.ratio)} times the "
+        f"{bottleneck.sentence} {best.title} would bring {figure(best.ratio)} times the "
         f"throughput, then limited by {best.limit}."
     )
 

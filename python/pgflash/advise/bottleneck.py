@@ -7,8 +7,8 @@ idle has no bottleneck, whatever its few waits are for.
 """
 
 from pgflash.advise.work import Work
-from pgflash.analyze.words import percent
 from pgflash.model.advice import Bottleneck
+from pgflash.model.words import percent
 
 #: From this share on, the database waits for storage; below the second, hardly at all.
 STORAGE_MIN = 0.5

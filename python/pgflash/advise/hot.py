@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 from pgflash.advise.media import Drive
 from pgflash.advise.work import Segment, Work
-from pgflash.analyze.words import percent
 from pgflash.model.advice import HotObject
-from pgflash.model.sizes import size
+from pgflash.model.words import percent, size
 
 _UNITS = 4096
 _BLOCK_BYTES = 8192

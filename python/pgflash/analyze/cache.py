@@ -6,6 +6,7 @@ from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number
 from pgflash.model.awr import ReportTable, Row, RowMark, Unit
 from pgflash.model.counters import COUNTERS
+from pgflash.model.words import percent
 
 _COLUMNS = (
     text("name", "Counter"),
@@ -77,5 +78,5 @@ def flash_cache(period: Period) -> ReportTable:
         rows=tuple(rows),
         key=("name",),
         measure="per_s",
-        note=f"{mode}, {full:.0%} full." if full is not None else f"{mode}.",
+        note=f"{mode}, {percent(full)} full." if full is not None else f"{mode}.",
     )

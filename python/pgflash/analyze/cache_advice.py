@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pgflash.analyze.grid import missing
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number, total
-from pgflash.analyze.words import duration
 from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
 from pgflash.model.snapshot import Value
 from pgflash.model.waits import FOREGROUND
+from pgflash.model.words import duration
 
 #: Fewer calls than this say nothing about a device.
 CALLS_MIN = 100

@@ -2,9 +2,8 @@
 """What changed between two periods, in sentences: first what the load did, then why."""
 
 from pgflash.analyze.event_words import event_in_words
-from pgflash.analyze.words import duration, listed, percent, sentence, times
 from pgflash.model.awr import AwrReport, Finding, PeriodHead, Severity, plain
-from pgflash.model.sizes import digits
+from pgflash.model.words import duration, figure, listed, percent, sentence, times
 
 #: Rates and times that change by less than this share count as the same.
 SAME = 0.05
@@ -67,8 +66,8 @@ def _throughput(first: AwrReport, second: AwrReport) -> list[Finding]:
         Finding(
             rule="throughput",
             severity=Severity.GOOD if rose else Severity.NOTE,
-            sentence=f"The server did {digits(after)} transactions a second, "
-            f"{times(after / before)} the {digits(before)} of the first period.",
+            sentence=f"The server did {figure(after)} transactions a second, "
+            f"{times(after / before)} the {figure(before)} of the first period.",
             evidence=(f"{'+' if rose else '-'}{percent(abs(after / before - 1))}",),
             table="load-profile",
         )

@@ -15,8 +15,8 @@ from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.rules_flash import FLASH_RULES
 from pgflash.analyze.rules_server import SERVER_RULES
 from pgflash.analyze.rules_time import TIME_RULES
-from pgflash.analyze.words import things
 from pgflash.model.awr import Finding, ReportTable, Severity
+from pgflash.model.words import things
 
 Rule = Callable[[Period, DbTime], Weighed | None]
 

@@ -5,9 +5,9 @@ from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
 from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.sections import number, total
-from pgflash.analyze.words import count, duration, percent, things, times
 from pgflash.model.awr import Severity
 from pgflash.model.waits import FOREGROUND
+from pgflash.model.words import count, duration, percent, things, times
 
 #: Fewer look-ups than this say nothing about a cache.
 LOOKUPS_MIN = 1000

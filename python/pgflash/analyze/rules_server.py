@@ -9,9 +9,8 @@ from pgflash.analyze.period import Period
 from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.sections import number
 from pgflash.analyze.timeline import cpu_shares
-from pgflash.analyze.words import count, duration, listed, percent, things
 from pgflash.model.awr import Severity
-from pgflash.model.sizes import size
+from pgflash.model.words import count, duration, listed, percent, size, things
 
 #: A transaction that waits less than this for its client does no harm.
 IDLE_S_MIN = 1.0

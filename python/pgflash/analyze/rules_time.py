@@ -13,10 +13,9 @@ from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.samples import error_s
 from pgflash.analyze.sections import number, total
 from pgflash.analyze.segments import OTHER, relations
-from pgflash.analyze.words import count, duration, listed, percent, things
 from pgflash.model.awr import Severity
-from pgflash.model.sizes import size
 from pgflash.model.waits import FOREGROUND, WaitClass
+from pgflash.model.words import count, duration, listed, percent, size, things
 
 #: A part of DB time below this share is not mentioned.
 SHARE_MIN = 0.05

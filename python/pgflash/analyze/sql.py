@@ -13,6 +13,7 @@ from pgflash.analyze.grid import ROWS_MAX, RowsMax, figure, missing, ratio, text
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
 from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Unit
+from pgflash.model.words import percent
 
 OUTSIDE = "commit and outside the executor"
 
@@ -261,7 +262,7 @@ def _top_events(found: DbTime) -> dict[str, str]:
         top = max(sorted(events), key=events.__getitem__)
         whole = sum(events.values())
         if whole > 0:
-            said[query_id] = f"{top} {events[top] / whole:.0%}"
+            said[query_id] = f"{top} {percent(events[top] / whole)}"
     return said
 
 

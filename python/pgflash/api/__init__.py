@@ -66,7 +66,6 @@ from pgflash.collect.old_stretch import OldStretch, read_old_stretch
 from pgflash.collect.probe import is_folder
 from pgflash.collect.segments import name_files
 from pgflash.collect.stretch import read_stretch
-from pgflash.live.tables import LiveTable
 from pgflash.live.tables import tables as sample_tables
 from pgflash.live.watch import Watch
 from pgflash.place import Seen
@@ -83,7 +82,6 @@ __all__ = [
     "CacheMemory",
     "Form",
     "Listener",
-    "LiveTable",
     "OldStretch",
     "OpenStore",
     "PgStore",

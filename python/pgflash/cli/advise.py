@@ -16,7 +16,7 @@ from pgflash.cli.report import opened, source_options
 from pgflash.cli.screen import patiently
 from pgflash.errors import UsageError
 from pgflash.model.advice import Advice
-from pgflash.model.sizes import megabytes
+from pgflash.model.words import megabytes
 
 _OBJECTS_SHOWN = 12
 _PATH = click.Path(path_type=Path, dir_okay=False)

@@ -14,7 +14,7 @@ from pgflash.cli.output import Table, print_json, print_records, say
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import UsageError
 from pgflash.model.device import DeviceFacts, Probe
-from pgflash.model.sizes import megabytes, size
+from pgflash.model.words import megabytes, size
 
 _COLUMNS = (
     "name",

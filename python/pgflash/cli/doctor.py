@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from pgflash import api
-from pgflash.analyze.words import listed
 from pgflash.cli.options import dsn_option, examples, form_option, probes_option
 from pgflash.cli.output import coloured, print_json, print_records, say
 from pgflash.cli.screen import patiently
 from pgflash.model.doctor import Diagnosis, Outcome
+from pgflash.model.words import listed
 
 WIDTH = 90
 

@@ -13,7 +13,7 @@ from pgflash import api
 from pgflash.cli.options import examples, form_option
 from pgflash.cli.output import Table, print_json, print_records, say
 from pgflash.errors import PgflashError
-from pgflash.model.sizes import size
+from pgflash.model.words import size
 
 _COLUMNS = (
     "name",

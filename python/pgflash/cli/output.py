@@ -25,7 +25,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pgflash.errors import UsageError
-from pgflash.report.printed import shown, visible
+from pgflash.model.awr import ReportTable
+from pgflash.report.printed import print_table, shown, visible
 from pgflash.trusted import write_file
 
 #: What makes a cell a formula to one spreadsheet or another; the last are their full-width forms.
@@ -75,6 +76,18 @@ class Table(RichTable):
         """Add a row; what is no text is our own."""
         cells = (cell(one) if isinstance(one, str) else one for one in renderables)
         super().add_row(*cells, style=style, end_section=end_section)
+
+
+def terminal_table(table: ReportTable) -> Table:
+    """Return a table of values as a terminal shows it, each unit beside its column's title."""
+    printed = print_table(table)
+    found = Table(box=None, pad_edge=False, header_style="bold")
+    for one in printed.columns:
+        head = f"{one.title} {one.unit}".strip()
+        found.add_column(cell(head), justify="left" if one.words else "right")
+    for row in printed.rows:
+        found.add_row(*(one.text for one in row.cells))
+    return found
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:

@@ -16,7 +16,7 @@ from pgflash.cli.output import Table, print_json, print_records, say
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
 from pgflash.model.plan import MoveKind, Plan
-from pgflash.model.sizes import megabytes
+from pgflash.model.words import megabytes
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 

@@ -8,7 +8,8 @@ from rich.live import Live
 
 from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import Table, print_json, words
+from pgflash.cli.output import Table, print_json, terminal_table, words
+from pgflash.model.awr import ReportTable
 from pgflash.model.live import Sample
 
 
@@ -83,14 +84,9 @@ def _page(watch: api.Watch, sample: Sample | None, *, width: int) -> RenderableT
     return Group(head, _table(first), *(_spaced(one) for one in others), beside)
 
 
-def _spaced(one: api.LiveTable) -> RenderableType:
+def _spaced(one: ReportTable) -> RenderableType:
     return Group(words(""), _table(one))
 
 
-def _table(one: api.LiveTable) -> RenderableType:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(one.columns):
-        table.add_column(name, justify="right" if place else "left")
-    for row in one.rows:
-        table.add_row(*row)
-    return Group(words(one.title), table if one.rows else words("none"))
+def _table(one: ReportTable) -> RenderableType:
+    return Group(words(one.title), terminal_table(one) if one.rows else words("none"))

@@ -32,7 +32,7 @@ from pgflash.analyze.ranks import percentile
 from pgflash.collect import fio
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.device import DepthPoint, Probe
-from pgflash.model.sizes import size
+from pgflash.model.words import size
 from pgflash.progress import Listener
 
 BLOCK_BYTES = 8192

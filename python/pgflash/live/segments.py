@@ -15,10 +15,9 @@ from datetime import datetime, timedelta
 from heapq import nlargest
 from operator import add, sub
 
-from pgflash.analyze.words import count, percent
 from pgflash.collect.segments import FILES_MAX
 from pgflash.model.live import FileChange, FileCount, FileKey, FileRow, StretchRow
-from pgflash.model.sizes import size
+from pgflash.model.words import count, percent, size
 
 #: How often the counts are looked at, in samples.
 EVERY = 10

@@ -1,24 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """The newest sample as tables, for the page without script and for `pgflash top`."""
 
-from dataclasses import dataclass
-
-from pgflash.analyze.words import percent
+from pgflash.analyze.grid import figure, row, text
+from pgflash.model.awr import Column, ReportTable, Unit
 from pgflash.model.live import FLOWS, TIMED, LiveServer, Sample
-from pgflash.model.sizes import size
 from pgflash.model.waits import WaitClass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveTable:
-    """A table of words."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    #: How many columns, from the left, hold words instead of numbers.
-    words: int = 1
-
+from pgflash.model.words import percent
 
 NOTHING_YET = "Nothing was measured yet."
 
@@ -36,7 +23,7 @@ def headline(sample: Sample, server: LiveServer | None) -> str:
     return f"{total:.1f} sessions are active{cores}; {percent(most / total)} of them {doing}."
 
 
-def tables(sample: Sample) -> tuple[LiveTable, ...]:
+def tables(sample: Sample) -> tuple[ReportTable, ...]:
     """Return the essentials of a sample."""
     found = [_transactions(sample)]
     if sample.aas is not None:
@@ -49,68 +36,100 @@ def tables(sample: Sample) -> tuple[LiveTable, ...]:
     return tuple(found)
 
 
-def _transactions(sample: Sample) -> LiveTable:
-    commit = "-" if sample.commit_ms is None else f"{sample.commit_ms:.2f}"
-    return LiveTable(
+def _transactions(sample: Sample) -> ReportTable:
+    return ReportTable(
+        id="transactions-now",
         title="Transactions",
-        columns=("Commits/s", "Rollbacks/s", "Commit wait ms", "Sessions", "Active"),
+        columns=(
+            number("commits", "Commits/s", Unit.PER_SECOND),
+            number("rollbacks", "Rollbacks/s", Unit.PER_SECOND),
+            number("commit_ms", "Commit wait", Unit.MILLISECONDS),
+            number("sessions", "Sessions", Unit.COUNT),
+            number("active", "Active", Unit.COUNT),
+        ),
         rows=(
-            (
-                f"{sample.commits_s:,.0f}",
-                f"{sample.rollbacks_s:,.0f}",
-                commit,
-                f"{sample.sessions:,}",
-                f"{sample.active:,}",
+            row(
+                sample.commits_s,
+                sample.rollbacks_s,
+                sample.commit_ms,
+                sample.sessions,
+                sample.active,
             ),
         ),
     )
 
 
-def _sessions(sample: Sample) -> LiveTable:
+def _sessions(sample: Sample) -> ReportTable:
     aas = sample.aas or {}
-    rows = [(str(name), f"{aas[name]:.2f}") for name in WaitClass if aas.get(name)]
-    return LiveTable(
+    return ReportTable(
+        id="sessions-now",
         title="Average active sessions by wait class",
-        columns=("Wait class", "Sessions"),
-        rows=tuple(rows),
+        columns=(text("class", "Wait class"), number("sessions", "Sessions", Unit.SESSIONS)),
+        rows=tuple(row(str(name), aas[name]) for name in WaitClass if aas.get(name)),
     )
 
 
-def _requests(sample: Sample) -> LiveTable:
-    rows = [
-        (name, f"{sample.requests_s.get(name, 0.0):,.0f}", f"{size(sample.bytes_s[name])}/s")
-        for name in FLOWS
-        if name in sample.bytes_s
-    ]
-    return LiveTable(
-        title="Requests", columns=("Flow", "Requests/s", "Throughput"), rows=tuple(rows)
+def _requests(sample: Sample) -> ReportTable:
+    return ReportTable(
+        id="requests-now",
+        title="Requests",
+        columns=(
+            text("flow", "Flow"),
+            number("requests", "Requests/s", Unit.PER_SECOND),
+            number("bytes", "Throughput", Unit.BYTES_PER_SECOND),
+        ),
+        rows=tuple(
+            row(name, sample.requests_s.get(name, 0.0), sample.bytes_s[name])
+            for name in FLOWS
+            if name in sample.bytes_s
+        ),
     )
 
 
-def _latency(sample: Sample) -> LiveTable:
-    rows = [
-        (name, f"{one.p50:.3f}", f"{one.p95:.3f}", f"{one.p99:.3f}")
-        for name in TIMED
-        if (one := sample.latency.get(name)) is not None
-    ]
-    return LiveTable(title="Latency in ms", columns=("Of", "p50", "p95", "p99"), rows=tuple(rows))
+def _latency(sample: Sample) -> ReportTable:
+    return ReportTable(
+        id="latency-now",
+        title="Latency in ms",
+        columns=(
+            text("of", "Of"),
+            # The title names the unit, for narrow terminals.
+            *(number(name, name, Unit.COUNT) for name in ("p50", "p95", "p99")),
+        ),
+        rows=tuple(
+            row(name, one.p50, one.p95, one.p99)
+            for name in TIMED
+            if (one := sample.latency.get(name)) is not None
+        ),
+    )
 
 
-def _cache(sample: Sample) -> LiveTable:
+def _cache(sample: Sample) -> ReportTable:
     cache = sample.cache
     assert cache is not None
-    ratio = "-" if cache.hit_ratio is None else percent(cache.hit_ratio)
-    return LiveTable(
+    return ReportTable(
+        id="cache-now",
         title="Flash cache",
-        columns=("Mode", "Hit ratio", "Hits/s", "Inserts/s", "Evictions/s", "Used"),
+        columns=(
+            text("mode", "Mode"),
+            number("hit_ratio", "Hit ratio", Unit.SHARE),
+            number("hits", "Hits/s", Unit.PER_SECOND),
+            number("inserts", "Inserts/s", Unit.PER_SECOND),
+            number("evictions", "Evictions/s", Unit.PER_SECOND),
+            number("used", "Used", Unit.BYTES),
+        ),
         rows=(
-            (
+            row(
                 cache.mode,
-                ratio,
-                f"{cache.hits_s:,.0f}",
-                f"{cache.inserts_s:,.0f}",
-                f"{cache.evictions_s:,.0f}",
-                size(cache.used_bytes),
+                cache.hit_ratio,
+                cache.hits_s,
+                cache.inserts_s,
+                cache.evictions_s,
+                cache.used_bytes,
             ),
         ),
     )
+
+
+def number(name: str, title: str, unit: Unit) -> Column:
+    """Return a column of the present's numbers, whose page says where they come from."""
+    return figure(name, title, unit, None)

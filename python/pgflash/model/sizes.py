@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Parse and print sizes: kB, MB, GB and TB are powers of 1024, as in PostgreSQL.
+"""Parse sizes: kB, MB, GB and TB are powers of 1024, as in PostgreSQL.
 
 No other module defines what a GB is.  Vendors of drives use the same names for powers of 1000; the
 size on a label, and a price per GB of it, are converted here as well.
@@ -33,30 +33,10 @@ def read_vendor_size(text: str) -> int:
     return _read(text, _VENDOR_UNITS)
 
 
-def size(value: float) -> str:
-    """Return bytes with three significant digits, in the largest suitable unit: 7.45 GB."""
-    unit, factor = unit_for(value)
-    return f"{value:.0f} bytes" if factor == 1 else f"{digits(value / factor)} {unit}"
-
-
 def unit_for(value: float, *, least: float = 1.0) -> tuple[str, int]:
     """Return the largest unit in which the value is at least LEAST, and its bytes; else "bytes"."""
     fitting = [one for one in _UNITS.items() if one[1] > 1 and abs(value) >= least * one[1]]
     return fitting[-1] if fitting else ("bytes", 1)
-
-
-def megabytes(value: float, *, decimals: int = 0) -> str:
-    """Return bytes as a number of MB, for columns and rates that say so: 1,234."""
-    return f"{value / MB:,.{decimals}f}"
-
-
-def digits(value: float) -> str:
-    """Return three significant digits: 13.6, 0.28, 152, 1,234."""
-    if abs(value) >= 99.95:
-        return f"{value:,.0f}"
-    if abs(value) >= 9.995:
-        return f"{value:.1f}"
-    return f"{value:.2f}"
 
 
 def _read(text: str, units: dict[str, int]) -> int:

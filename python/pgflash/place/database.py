@@ -13,7 +13,7 @@ import time
 from psycopg import sql
 
 from pgflash.model.plan import Move
-from pgflash.model.sizes import megabytes
+from pgflash.model.words import megabytes
 from pgflash.place import speed
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import GoneError, PlaceError

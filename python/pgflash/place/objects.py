@@ -24,7 +24,8 @@ from psycopg import sql
 
 from pgflash.errors import PgflashError
 from pgflash.model.plan import Move, MoveKind
-from pgflash.model.sizes import MB, megabytes
+from pgflash.model.sizes import MB
+from pgflash.model.words import megabytes
 from pgflash.place import repack, speed
 from pgflash.place.building import built_bytes, sort_bytes
 from pgflash.place.cluster import Cluster

@@ -14,7 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from pgflash.model.sizes import MB, megabytes
+from pgflash.model.sizes import MB
+from pgflash.model.words import megabytes
 from pgflash.place import files
 from pgflash.place.owner import Owner
 from pgflash.trusted import ROOT, ChangeableError, opened_parent

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pgflash.model.chart import Chart, ChartForm, ChartSeries
+from pgflash.model.words import figure, percent
 from pgflash.report import colours, svg
-from pgflash.report.printed import figure, titled, visible
+from pgflash.report.printed import titled, visible
 
 #: Prefix of the ids of the patterns in a page.
 _PREFIX = "look"
@@ -126,7 +127,7 @@ def _drawing(chart: Chart, series: Sequence[svg.Series], title: str) -> Markup:
                 labels,
                 series,
                 title=title,
-                texts=_percent if share else figure,
+                texts=percent if share else figure,
                 narrow=narrow,
             )
         case ChartForm.COLUMNS:
@@ -166,7 +167,3 @@ def spans(chart: Chart) -> list[svg.Span]:
         if after - ends[place] < _GAP_STEPS * max(lasting_s[place], usual_s):
             ends[place] = after
     return list(zip(chart.at_s, ends, strict=True))
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}%"

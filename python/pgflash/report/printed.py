@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """A report's tables as texts: what all printed forms (HTML, text, Markdown) share.
 
-A number on its own (a mean, a rate) is printed with three significant digits; a number to be added
-up (seconds, shares) has the decimals of its column.  A number other than zero is never printed as
-zero.  Bytes have one unit for a whole column, including the corresponding columns of both periods
-in a comparison, or otherwise for a row, so that they can be compared at a glance.
+Numbers are printed by the rule of model/words.py.  Bytes have one unit for a whole column,
+including the corresponding columns of both periods in a comparison, or otherwise for a row, so that
+they can be compared at a glance.
 
 Anybody may have written any text: a table can be named like an escape sequence of a terminal, and a
 query can contain anything.  Here control characters are made visible; each form then escapes the
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, RowMark, Source, Unit, plain
-from pgflash.model.sizes import unit_for
+from pgflash.model.words import NOTHING, Scale, has_scale, print_number
 
 #: The sign for a source if there is no room for its name.
 SIGNS = {Source.EXACT: "=", Source.SAMPLED: "~", Source.MODELLED: "^"}
@@ -26,26 +25,6 @@ MEANS = {
     Source.EXACT: "counted or timed, each event of it",
     Source.SAMPLED: "seen in this share of the looks at all sessions",
     Source.MODELLED: "computed from a model, or from what the table's note assumes",
-}
-NOTHING = "–"
-
-#: Beyond this, a number is written with an exponent.
-_PLAIN_MAX = 1e15
-_BYTES = {
-    Unit.BYTES: "",
-    Unit.BYTES_PER_SECOND: "/s",
-    Unit.BYTES_PER_TRANSACTION: "/transaction",
-}
-#: Units whose numbers are printed whole if they are whole.
-_WHOLE = (Unit.COUNT, Unit.BYTES, Unit.TEXT)
-_LABELS = {
-    Unit.TIME: "UTC",
-    Unit.SECONDS: "s",
-    Unit.MILLISECONDS: "ms",
-    Unit.MICROSECONDS: "µs",
-    Unit.PER_SECOND: "/s",
-    Unit.PER_TRANSACTION: "/transaction",
-    Unit.MILLISECONDS_PER_TRANSACTION: "ms/transaction",
 }
 _ROW_WORDS = {
     RowMark.APART: "not in the total",
@@ -167,69 +146,6 @@ def titled(title: str, unit: str) -> str:
     return ", ".join(filter(None, (title, "" if _says(title, unit) else unit)))
 
 
-def print_number(number: Number) -> str:
-    """Return a number on its own, with its unit."""
-    return Scale.for_unit(number.unit, abs(number.value)).alone(number.value)
-
-
-def print_duration(elapsed_s: float) -> str:
-    """Return a duration in everyday words."""
-    if elapsed_s < 120:
-        return f"{figure(elapsed_s)} s"
-    if elapsed_s < 7200:
-        return f"{elapsed_s / 60:.1f} min"
-    return f"{elapsed_s / 3600:.1f} h"
-
-
-def figure(value: float) -> str:
-    """Return a number with three significant digits, or all digits before the point."""
-    size = abs(value)
-    if size >= 100 or value == 0:
-        return _fixed(value, 0)
-    return _fixed(value, 1 if size >= 10 else 2 if size >= 1 else 3)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """How the numbers of one column, or one number, are printed."""
-
-    unit: Unit
-    label: str
-    divisor: float = 1.0
-    #: None: significant digits.
-    decimals: int | None = None
-
-    @classmethod
-    def for_unit(cls, unit: Unit, largest: float) -> "Scale":
-        """Return the scale for numbers up to a size."""
-        if unit in _BYTES:
-            name, factor = unit_for(largest, least=10)
-            return cls(unit=unit, label=name + _BYTES[unit], divisor=float(factor))
-        decimals = None
-        if unit is Unit.SECONDS:
-            decimals = 1 if largest >= 1000 else 2 if largest >= 10 else 3
-        elif unit is Unit.SHARE:
-            decimals = 1
-        elif unit is Unit.SESSIONS:
-            decimals = 2
-        return cls(unit=unit, label=_LABELS.get(unit, ""), decimals=decimals)
-
-    def number(self, value: float) -> str:
-        """Return the number without its unit."""
-        if not math.isfinite(value):
-            return NOTHING
-        if self.unit is Unit.SHARE:
-            return f"{_fixed(100 * value, 1)}%"
-        if isinstance(value, int) and self.unit in _WHOLE and self.divisor == 1:
-            return _whole(value)
-        scaled = value / self.divisor
-        return figure(scaled) if self.decimals is None else _fixed(scaled, self.decimals)
-
-    def alone(self, value: float) -> str:
-        """Return the number with its unit."""
-        return f"{self.number(value)} {self.label}".strip()
-
-
 def _scales(table: ReportTable) -> list[Scale]:
     """Return the scale of each column: one that fits all plain numbers compared with it."""
     largest: dict[tuple[str, Unit], float] = {}
@@ -275,7 +191,7 @@ def _scales_within(row: Row) -> dict[Unit, Scale]:
     """Return the scales of numbers with units of their own: those of a row share one."""
     sizes: dict[Unit, float] = {}
     for cell in row.cells:
-        if isinstance(cell, Number) and cell.unit in _BYTES and math.isfinite(cell.value):
+        if isinstance(cell, Number) and has_scale(cell.unit) and math.isfinite(cell.value):
             sizes[cell.unit] = max(sizes.get(cell.unit, 0), abs(cell.value))
     return {unit: Scale.for_unit(unit, size) for unit, size in sizes.items()}
 
@@ -300,7 +216,7 @@ def _print_cell(
         return PrintedCell(text=shown)
     if isinstance(cell, Number):
         source = None if cell.source is column.source else cell.source
-        if cell.unit is column.unit and cell.unit not in _BYTES:
+        if cell.unit is column.unit and not has_scale(cell.unit):
             return PrintedCell(text=scale.number(value), source=source)
         shared = own.get(cell.unit)
         text = shared.alone(value) if shared is not None else print_number(cell)
@@ -313,22 +229,6 @@ def _says(title: str, unit: str) -> bool:
     """Tell whether a title names a unit: "Reads/s" needs no "/s" below it."""
     before = "(?<![a-z])" if unit[:1].isalpha() else ""
     return re.search(f"{before}{re.escape(unit)}(?![a-z])", title, re.IGNORECASE) is not None
-
-
-def _fixed(value: float, decimals: int) -> str:
-    """Return the number with this many decimals; only zero is printed as zero."""
-    if abs(value) >= _PLAIN_MAX:
-        return f"{value:.3e}"
-    text = f"{value:,.{decimals}f}"
-    if value == 0 or any(digit in text for digit in "123456789"):
-        return text
-    least = f"{10.0**-decimals:.{decimals}f}"
-    return f"<{least}" if value > 0 else f">-{least}"
-
-
-def _whole(value: int) -> str:
-    """Return a whole number."""
-    return f"{value:,}" if abs(value) < _PLAIN_MAX else f"{float(value):.3e}"
 
 
 def _visible_character(character: str) -> str:

@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 from markupsafe import Markup, escape
 
+from pgflash.model.words import figure
 from pgflash.report.colours import FAINT, GRID, INK
-from pgflash.report.printed import figure
 
 #: Begin and end, in seconds since 1970.
 Span: TypeAlias = tuple[float, float]
@@ -459,7 +459,7 @@ def _shape(series: Series) -> str:
 def _tick(value: float, *, share: bool) -> str:
     """Return a round number in its shortest form."""
     if share:
-        return f"{100 * value:.0f}%"
+        return f"{100 * value:.0f} %"
     if value >= 1_000_000:
         return f"{value / 1_000_000:g}M"
     if value >= 10_000:

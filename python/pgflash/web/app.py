@@ -31,10 +31,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pgflash.analyze.words import sentence
 from pgflash.errors import PgflashError, UsageError
 from pgflash.live.collector import Collector, Status
 from pgflash.live.ring import Message
+from pgflash.model.words import sentence
 from pgflash.web import metrics, pages
 from pgflash.web.data import Data
 from pgflash.web.details import (
@@ -106,7 +106,11 @@ class _Routes:
             loader=jinja2.ChoiceLoader(
                 [
                     jinja2.PackageLoader(package)
-                    for package in ("pgflash.web", *(guest.package for guest in guests))
+                    for package in (
+                        "pgflash.web",
+                        "pgflash.report",
+                        *(one.package for one in guests),
+                    )
                 ]
             ),
             autoescape=True,

@@ -6,28 +6,19 @@ left out.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
-from pgflash.analyze.words import count, percent
-from pgflash.live.tables import LiveTable
-from pgflash.model.sizes import size
+from pgflash.analyze.grid import row, text
+from pgflash.live.tables import number
+from pgflash.model.awr import ReportTable, Unit
+from pgflash.model.words import NOTHING, count, duration, percent, size
 from pgflash.report.colours import DISK
+from pgflash.report.printed import PrintedTable, print_table
 
 Row = Mapping[str, Any]
-
-_NOTHING = "–"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A table with its place on the page."""
-
-    id: str
-    table: LiveTable
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +26,7 @@ class Curve:
     """The miss-ratio curve: a sentence, its table, and the script's data."""
 
     sentence: str
-    table: LiveTable
+    table: PrintedTable
     data: str
 
 
@@ -50,21 +41,21 @@ class Budget:
 def facts(cache: Row) -> list[tuple[str, str]]:
     """Return the description of the cache and its contents since the server started."""
     found: list[tuple[str, str]] = [
-        ("Cache files", str(cache.get("cache_file") or _NOTHING)),
-        ("Began", str(cache.get("start_reason") or _NOTHING)),
-        ("Size", f"{_size(cache.get('used_bytes'))} used of {_size(cache.get('size_bytes'))}"),
-        ("Hit ratio", _share(cache.get("hit_ratio"))),
-        ("Hits", _count(cache.get("hits"))),
-        ("Misses", _count(cache.get("misses"))),
-        ("Left to the page cache", _count(cache.get("page_cache_reads"))),
-        ("Blocks put in", _count(cache.get("inserts"))),
-        ("Written to flash", _size(cache.get("flash_write_bytes"))),
-        ("Written in 24 hours", _size(cache.get("flash_write_bytes_day"))),
+        ("Cache files", str(cache.get("cache_file") or NOTHING)),
+        ("Began", str(cache.get("start_reason") or NOTHING)),
+        ("Size", f"{size(cache.get('used_bytes'))} used of {size(cache.get('size_bytes'))}"),
+        ("Hit ratio", percent(cache.get("hit_ratio"))),
+        ("Hits", count(cache.get("hits"))),
+        ("Misses", count(cache.get("misses"))),
+        ("Left to the page cache", count(cache.get("page_cache_reads"))),
+        ("Blocks put in", count(cache.get("inserts"))),
+        ("Written to flash", size(cache.get("flash_write_bytes"))),
+        ("Written in 24 hours", size(cache.get("flash_write_bytes_day"))),
         ("Mean read of flash", _ms(cache.get("flash_read_mean_ms"))),
         ("Mean read of disk", _ms(cache.get("disk_read_mean_ms"))),
     ]
     if cache.get("resize_progress") is not None:
-        found.insert(3, ("Size is changing", _share(cache["resize_progress"])))
+        found.insert(3, ("Size is changing", percent(cache["resize_progress"])))
     if cache.get("resize_reason"):
         found.insert(3, ("Size does not change", str(cache["resize_reason"])))
     if cache.get("writer_running") is False:
@@ -77,7 +68,7 @@ def facts(cache: Row) -> list[tuple[str, str]]:
         ("read_timeouts", "Reads of flash given up"),
     ):
         if cache.get(name):
-            found.append((title, _count(cache[name])))
+            found.append((title, count(cache[name])))
     return found
 
 
@@ -109,21 +100,27 @@ def curve(view: Row) -> Curve:
         "present": present,
         "colour": DISK,
     }
-    table = LiveTable(
+    table = ReportTable(
+        id="miss-ratios",
         title="Miss ratio by size",
-        columns=("Size", "Miss ratio", "Disk reads/s", "Saved ms/s"),
+        columns=(
+            text("size", "Size"),
+            number("miss_ratio", "Miss ratio", Unit.SHARE),
+            number("disk_reads", "Disk reads/s", Unit.PER_SECOND),
+            number("saved", "Saved ms/s", Unit.COUNT),
+        ),
         rows=tuple(
-            (
-                f"{size(float(row['size_bytes']))}{_is_present(row, present)}",
-                percent(1 - float(row["hit_ratio"])),
-                _count(row.get("disk_reads_per_s")),
-                _count(row.get("saved_ms_per_s")),
+            row(
+                f"{size(float(one['size_bytes']))}{_is_present(one, present)}",
+                1 - float(one["hit_ratio"]),
+                one.get("disk_reads_per_s"),
+                one.get("saved_ms_per_s"),
             )
-            for row in rows
+            for one in rows
         ),
     )
     said = "Nothing was asked of the cache yet." if not points else _advice(rows, present)
-    return Curve(sentence=said, table=table, data=msgspec.json.encode(data).decode())
+    return Curve(sentence=said, table=print_table(table), data=msgspec.json.encode(data).decode())
 
 
 def _is_present(row: Row, present: float | None) -> str:
@@ -162,92 +159,99 @@ _SKIPS = {
 _ERRORS = ("read_errors", "write_errors", "read_timeouts", "corrupt_slots")
 
 
-def tables(view: Row) -> list[Section]:
+def tables(view: Row) -> list[PrintedTable]:
     """Return the tables: evictions by kind, blocks not admitted, devices, relations, policies."""
     every, shown = int(view.get("relations_all") or 0), len(view["relations"])
     note = f"The {shown} with most in the cache, of {every:,}." if every > shown else ""
     return [
-        Section(id="evictions", table=_counts("Evictions by kind", _EVICTIONS, view["evictions"])),
-        Section(id="skips", table=_counts("Not put in, by reason", _SKIPS, view["insert_skips"])),
-        Section(id="devices", table=_devices(view["devices"])),
-        Section(id="relations", table=_relations(view["relations"]), note=note),
-        Section(id="policies", table=_policies(view["policies"])),
+        print_table(_counts("evictions", "Evictions by kind", _EVICTIONS, view["evictions"])),
+        print_table(_counts("skips", "Not put in, by reason", _SKIPS, view["insert_skips"])),
+        print_table(_devices(view["devices"])),
+        print_table(replace(_relations(view["relations"]), note=note)),
+        print_table(_policies(view["policies"])),
     ]
 
 
-def _counts(title: str, names: Mapping[str, str], found: Row) -> LiveTable:
-    return LiveTable(
+def _counts(table_id: str, title: str, names: Mapping[str, str], found: Row) -> ReportTable:
+    return ReportTable(
+        id=table_id,
         title=title,
-        columns=("Kind", "Blocks"),
-        rows=tuple((names.get(name, name), f"{float(found[name]):,.0f}") for name in found),
+        columns=(text("kind", "Kind"), number("blocks", "Blocks", Unit.COUNT)),
+        rows=tuple(row(names.get(name, name), found[name]) for name in found),
     )
 
 
-def _devices(rows: Sequence[Row]) -> LiveTable:
-    return LiveTable(
+def _devices(rows: Sequence[Row]) -> ReportTable:
+    calls = (("read", "Reads", "Read"), ("write", "Writes", "Written"))
+    return ReportTable(
+        id="devices",
         title="Devices",
-        words=2,
         columns=(
-            "Cache file", "State", "Reads", "Read", "Mean ms",
-            "Writes", "Written", "Mean ms", "Errors",
+            text("cache_file", "Cache file"),
+            text("state", "State"),
+            *(
+                column
+                for name, many, done in calls
+                for column in (
+                    number(f"{name}s", many, Unit.COUNT),
+                    number(f"{name}_bytes", done, Unit.BYTES),
+                    number(f"{name}_mean_ms", "Mean", Unit.MILLISECONDS),
+                )
+            ),
+            number("errors", "Errors", Unit.COUNT),
         ),
         rows=tuple(
-            (
-                str(row["cache_file"]),
-                ": ".join(filter(None, (row["state"], row.get("state_reason")))),
-                _count(row.get("reads")),
-                _size(row.get("read_bytes")),
-                _ms(row.get("read_mean_ms")).removesuffix(" ms"),
-                _count(row.get("writes")),
-                _size(row.get("write_bytes")),
-                _ms(row.get("write_mean_ms")).removesuffix(" ms"),
-                _count(sum(float(row.get(name) or 0) for name in _ERRORS)),
+            row(
+                str(one["cache_file"]),
+                ": ".join(filter(None, (one["state"], one.get("state_reason")))),
+                *(
+                    one.get(f"{name}{what}")
+                    for name, _, _ in calls
+                    for what in ("s", "_bytes", "_mean_ms")
+                ),
+                sum(float(one.get(name) or 0) for name in _ERRORS),
             )
-            for row in rows
+            for one in rows
         ),
-    )  # fmt: skip
+    )
 
 
-def _relations(rows: Sequence[Row]) -> LiveTable:
-    return LiveTable(
+def _relations(rows: Sequence[Row]) -> ReportTable:
+    return ReportTable(
+        id="relations",
         title="Relations",
-        words=3,
-        columns=("Relation", "Fork", "Policy", "In the cache", "Hits", "Misses", "Hit ratio"),
+        columns=(
+            text("relation", "Relation"),
+            text("fork", "Fork"),
+            text("policy", "Policy"),
+            number("cached", "In the cache", Unit.BYTES),
+            number("hits", "Hits", Unit.COUNT),
+            number("misses", "Misses", Unit.COUNT),
+            number("hit_ratio", "Hit ratio", Unit.SHARE),
+        ),
         rows=tuple(
-            (
-                row["relation"] or "of another database, or dropped",
-                row["fork"],
-                row["policy"] or "default",
-                _size(row["cached_bytes"]),
-                _count(row["hits"]),
-                _count(row["misses"]),
-                _share(row["hit_ratio"]),
+            row(
+                one["relation"] or "of another database, or dropped",
+                one["fork"],
+                one["policy"] or "default",
+                one["cached_bytes"],
+                one["hits"],
+                one["misses"],
+                one["hit_ratio"],
             )
-            for row in rows
+            for one in rows
         ),
     )
 
 
-def _policies(rows: Sequence[Row]) -> LiveTable:
-    return LiveTable(
+def _policies(rows: Sequence[Row]) -> ReportTable:
+    return ReportTable(
+        id="policies",
         title="Cache policies",
-        words=3,
-        columns=("Relation", "Policy", "Set on"),
-        rows=tuple((row["relation"], row["policy"], row["set_on"]) for row in rows),
+        columns=(text("relation", "Relation"), text("policy", "Policy"), text("set_on", "Set on")),
+        rows=tuple(row(one["relation"], one["policy"], one["set_on"]) for one in rows),
     )
-
-
-def _count(value: float | None) -> str:
-    return _NOTHING if value is None else count(float(value))
-
-
-def _size(value: float | None) -> str:
-    return _NOTHING if value is None else size(float(value))
-
-
-def _share(value: float | None) -> str:
-    return _NOTHING if value is None else percent(float(value))
 
 
 def _ms(value: float | None) -> str:
-    return _NOTHING if value is None else f"{float(value):.3f} ms"
+    return duration(None if value is None else value / 1000)

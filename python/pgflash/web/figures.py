@@ -6,10 +6,8 @@ script draws the data- attributes of the figure.  So the script knows no wait cl
 and a chart shows no number that its table lacks.  Colours and hatchings are those of the reports.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import msgspec
@@ -18,6 +16,7 @@ from markupsafe import Markup
 from pgflash.model.live import FLOWS, TIMED, LiveServer, Sample
 from pgflash.model.sizes import MB
 from pgflash.model.waits import WaitClass
+from pgflash.model.words import figure
 from pgflash.report import colours, svg
 
 
@@ -63,7 +62,7 @@ class Figure:
             Shown(
                 name=line.name,
                 swatch=svg.swatch(PREFIX, _series(line), line=not self.stacked),
-                value=in_words(value_of(line, sample)),
+                value=figure(value_of(line, sample)),
             )
             for line in self.lines
         ]
@@ -102,7 +101,6 @@ class Shown:
 
 #: Prefix of the ids of the page's hatchings.
 PREFIX = "look"
-_NOTHING = "–"
 
 
 def performance(sample: Sample | None, server: LiveServer | None) -> tuple[Figure, ...]:
@@ -288,13 +286,3 @@ def value_of(line: Line, sample: Mapping[str, Any] | None) -> float | None:
     if line.path[0] == "aas" and sample is not None and sample.get("aas") is not None:
         found = found or 0.0
     return None if found is None else float(found) / line.divisor
-
-
-def in_words(value: float | None) -> str:
-    """Return a value as the page shows it; format.js produces the same, to the last digit."""
-    if value is None or not math.isfinite(value):
-        return _NOTHING
-    digits = 0 if value >= 99.5 else 1 if value >= 9.95 else 2
-    if 0 < value < 0.0995:
-        digits = 3
-    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,}"

@@ -11,11 +11,12 @@ from typing import Any
 
 import msgspec
 
-from pgflash.analyze.words import percent, sentence
 from pgflash.live.collector import Collector
 from pgflash.live.ring import Ring
 from pgflash.live.tables import NOTHING_YET, tables
 from pgflash.model.live import Sample, Stretch
+from pgflash.model.words import percent, sentence
+from pgflash.report.printed import print_table
 from pgflash.web import cache_words, figures
 
 #: Tables of the present without a figure.
@@ -56,7 +57,7 @@ def performance(collector: Collector, *, begin: str, end: str) -> dict[str, obje
         "figures": drawn,
         "hatchings": figures.hatchings(drawn),
         "sample": plain if live else None,
-        "facts": [one for one in facts if one.title in _FACTS],
+        "facts": [print_table(one) for one in facts if one.title in _FACTS],
         "begin": begin,
         "end": end,
         "details": None,

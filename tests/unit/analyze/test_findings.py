@@ -396,7 +396,7 @@ def test_time_that_nothing_explains_is_said_where_it_is_the_most() -> None:
 
 def test_an_idle_server_is_called_idle() -> None:
     finding = findings_of(server(active_time=600.0))[HEADLINE]
-    assert finding.sentence == "The server was nearly idle: 600 ms of DB time in 600 s."
+    assert finding.sentence == "The server was nearly idle: 600 ms of DB time in 10.0 min."
 
 
 def test_a_fast_sync_is_no_reason_to_buy_flash() -> None:

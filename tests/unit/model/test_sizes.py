@@ -5,15 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgflash.model.sizes import (
-    VENDOR_GB,
-    digits,
-    megabytes,
-    read_size,
-    read_vendor_size,
-    size,
-    unit_for,
-)
+from pgflash.model.sizes import VENDOR_GB, read_size, read_vendor_size, unit_for
+from pgflash.model.words import figure, megabytes, size
 
 
 @pytest.mark.parametrize(
@@ -51,7 +44,7 @@ def test_a_vendor_counts_in_powers_of_1000(text: str, value: int) -> None:
 
 @given(number=st.integers(1, 999), unit=st.sampled_from(["kB", "MB", "GB", "TB"]))
 def test_what_is_read_is_printed_as_it_was_written(number: int, unit: str) -> None:
-    assert size(read_size(f"{number}{unit}")) == f"{digits(number)} {unit}"
+    assert size(read_size(f"{number}{unit}")) == f"{figure(number)} {unit}"
 
 
 def test_sizes_are_printed_in_the_largest_unit_that_makes_one() -> None:

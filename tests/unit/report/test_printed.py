@@ -10,16 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgflash.model.awr import Number, Row, RowMark, Source, Unit
+from pgflash.model.words import NOTHING, duration, figure, print_number
 from pgflash.report.awr.order import RANKING_ROWS_MAX, rows_for_people
-from pgflash.report.printed import (
-    NOTHING,
-    figure,
-    print_duration,
-    print_number,
-    print_table,
-    print_time,
-    visible,
-)
+from pgflash.report.printed import print_table, print_time, visible
 from support.reports import EXACT, MODELLED, SAMPLED, column, table
 
 
@@ -111,7 +104,7 @@ def test_a_note_that_only_repeats_its_title_is_not_printed() -> None:
 @pytest.mark.parametrize(
     ("number", "text"),
     [
-        (Number(value=0.7204, unit=Unit.SHARE, source=EXACT), "72.0%"),
+        (Number(value=0.7204, unit=Unit.SHARE, source=EXACT), "72.0 %"),
         (Number(value=1.25, unit=Unit.RATIO, source=EXACT), "1.25"),
         (Number(value=64 * 2**30, unit=Unit.BYTES, source=EXACT), "64.0 GB"),
         (Number(value=9, unit=Unit.BYTES, source=EXACT), "9 bytes"),
@@ -196,4 +189,4 @@ def test_times_are_shown_in_utc() -> None:
     ("elapsed_s", "text"), [(9.53, "9.53 s"), (600.0, "10.0 min"), (86400.0, "24.0 h")]
 )
 def test_durations(elapsed_s: float, text: str) -> None:
-    assert print_duration(elapsed_s) == text
+    assert duration(elapsed_s) == text

@@ -96,7 +96,7 @@ def test_nothing_at_all_is_drawn_as_axes() -> None:
 
 def test_shares_end_at_a_hundred_percent() -> None:
     drawing = svg.areas("p", spans(0, 60), [series("a", 0.3, 0.3)], title="t", share=True)
-    assert "100%" in labels(drawing)
+    assert "100 %" in labels(drawing)
     (((_, y), *_),) = outlines(drawing)[0]
     assert y == pytest.approx(FRAME_BOTTOM - 0.3 * (FRAME_BOTTOM - FRAME_TOP), abs=0.2)
 
@@ -186,7 +186,7 @@ def test_shares_of_a_bar_lie_side_by_side() -> None:
     assert first[0] + first[1] == pytest.approx(second[0], abs=0.11)
     assert first[1] / whole[1] == pytest.approx(0.25, abs=0.001)
     assert second[1] / whole[1] == pytest.approx(0.75, abs=0.001)
-    assert "100%" in labels(drawing)
+    assert "100 %" in labels(drawing)
 
 
 def test_a_line_of_many_values_runs_through_the_middles_of_its_spans() -> None:

@@ -16,9 +16,10 @@ import pgflash.web
 from pgflash.live.tables import NOTHING_YET, headline
 from pgflash.model.live import FLOWS, LiveServer, Quantiles, Sample
 from pgflash.model.waits import WaitClass
+from pgflash.model.words import figure as in_words
 from pgflash.report import colours
 from pgflash.web import cache_words
-from pgflash.web.figures import in_words, performance, value_of
+from pgflash.web.figures import performance, value_of
 from support.cluster import REPOSITORY
 
 SERVER = LiveServer(
@@ -84,9 +85,9 @@ def test_every_class_and_every_flow_has_its_place_and_its_colour() -> None:
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(None, "–"), (0.0, "0.00"), (0.0123, "0.012"), (0.5, "0.50"),
-     (0.09999999, "0.10"), (9.97, "10.0"), (12.34, "12.3"),
-     (1234.4, "1,234"), (0.125, "0.13"), (1234.5, "1,235"), (math.inf, "–")],
+    [(None, "–"), (0.0, "0"), (0.0123, "0.012"), (0.5, "0.500"), (0.00001, "<0.001"),
+     (0.09999999, "0.100"), (0.9996, "1.00"), (9.97, "9.97"), (9.996, "10.0"), (12.34, "12.3"),
+     (99.96, "100"), (1234.4, "1,234"), (1234.5, "1,234"), (math.inf, "–")],
 )  # fmt: skip
 def test_numbers_keep_the_digits_that_count(number: float | None, words: str) -> None:
     assert in_words(number) == words
@@ -134,14 +135,14 @@ def test_the_curve_marks_the_present_size_and_says_what_twice_as_much_brings() -
         "With its 1.00 GB the cache misses 40 % of what is asked for; "
         "with twice as much it would miss 25 %."
     )
-    assert [row[0] for row in found.table.rows] == ["1.00 GB (present size)", "2.00 GB"]
+    assert [row.cells[0].text for row in found.table.rows] == ["1.00 GB (present size)", "2.00 GB"]
     assert json.loads(found.data)["ratios"] == [pytest.approx(40), pytest.approx(25)]
     assert json.loads(found.data)["present"] == 2**30
 
 
 def test_without_a_cache_no_size_is_the_present_one() -> None:
     found = cache_words.curve({"advice": [advice(1, 0.6)], "present_bytes": None})
-    assert "present" not in found.table.rows[0][0]
+    assert "present" not in found.table.rows[0].cells[0].text
 
 
 @pytest.mark.parametrize(("left", "share"), [(250, 0.25), (-5, 0.0), (2000, 1.0)])

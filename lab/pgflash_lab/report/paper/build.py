@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from pgflash.model.awr import AwrReport, Cell, Column, Number, ReportTable, Source, Unit, plain
-from pgflash.report.printed import figure, parse_time
+from pgflash.model.words import figure
+from pgflash.report.printed import parse_time
 from pgflash_lab.analyze.cost import approach_costs, cost_table
 from pgflash_lab.model import paper as form
 from pgflash_lab.model.exhibit import Chart, ChartForm, ChartSeries, Check, Exhibit, PaperPage

@@ -7,7 +7,7 @@ either is missing, there is no check (None).
 
 from collections.abc import Mapping
 
-from pgflash.report.printed import figure
+from pgflash.model.words import figure
 from pgflash_lab.model.exhibit import Check
 from pgflash_lab.model.paper import FACTOR
 

@@ -20,7 +20,7 @@ from pgflash.advise.doctor.rules import (
     unknown,
 )
 from pgflash.model.doctor import UNLIMITED, Diagnosis, DoctorFacts, HostSettings, Outcome
-from pgflash.model.sizes import size
+from pgflash.model.words import size
 
 #: Room that parallel queries and the cache's own memory need in /dev/shm; containers have 64 MB.
 SHM_MIN_BYTES = 256 * 2**20

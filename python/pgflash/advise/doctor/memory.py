@@ -23,7 +23,7 @@ from pgflash.advise.doctor.rules import (
     unknown,
 )
 from pgflash.model.doctor import Diagnosis, DoctorFacts, HostSettings, Outcome
-from pgflash.model.sizes import size
+from pgflash.model.words import size
 
 SWAPPINESS_MAX = 10
 

@@ -25,7 +25,7 @@ from pgflash.advise.doctor.rules import (
 )
 from pgflash.model.device import DeviceFacts, DiskFacts, Media
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
-from pgflash.model.sizes import size
+from pgflash.model.words import percent, size
 
 ALIGNED_BYTES = 2**20
 #: A drive's own sectors; in a misaligned partition each write becomes two.
@@ -212,7 +212,9 @@ def spare(facts: DoctorFacts) -> Iterator[Diagnosis]:
         # Space outside any file system is free, too; other uses of the disk are not visible.
         spare_bytes = device.free_bytes + max(whole - device.size_bytes, 0)
         if spare_bytes >= SPARE_SHARE * whole:
-            yield good(rule, subject, f"{spare_bytes / whole:.0%} of the cache's device is unused.")
+            yield good(
+                rule, subject, f"{percent(spare_bytes / whole)} of the cache's device is unused."
+            )
             continue
         shrink = int((SPARE_SHARE * whole - spare_bytes) / 2**20) + 1
         smaller = _smaller_cache(facts, shrink)
@@ -220,7 +222,7 @@ def spare(facts: DoctorFacts) -> Iterator[Diagnosis]:
             rule,
             Outcome.NOTE,
             subject,
-            f"Only {spare_bytes / whole:.1%} of the cache's device is unused.",
+            f"Only {percent(spare_bytes / whole)} of the cache's device is unused.",
             reason="A full drive has no erased blocks ready: writes wait until it has moved "
             "others, which wears it, too. A cache's writes are small and scattered.",
             source=CZUPRYNSKI,

@@ -2,7 +2,8 @@
 """The head of a report: its title, its period and its server."""
 
 from pgflash.model.awr import AwrReport, CompareReport, Number, PeriodHead, Source, Unit
-from pgflash.report.printed import print_duration, print_number, print_time
+from pgflash.model.words import duration, print_number
+from pgflash.report.printed import print_time
 
 
 def title_of(report: AwrReport | CompareReport) -> str:
@@ -36,7 +37,7 @@ def _ids(head: PeriodHead) -> str:
 def _period(head: PeriodHead) -> str:
     return (
         f"{print_time(head.begin_at)} to {print_time(head.end_at)} UTC, "
-        f"{print_duration(head.elapsed_s)} (snapshots {_ids(head)}, {head.snapshots} of them)"
+        f"{duration(head.elapsed_s)} (snapshots {_ids(head)}, {head.snapshots} of them)"
     )
 
 

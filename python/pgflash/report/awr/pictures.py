@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pgflash.model.awr import Cell, Column, ReportTable, RowMark, Unit, plain
 from pgflash.model.chart import Chart, ChartForm, ChartSeries
 from pgflash.model.waits import WaitClass
+from pgflash.model.words import Scale
 from pgflash.report.awr.order import is_over_time
-from pgflash.report.printed import Scale, parse_time
+from pgflash.report.printed import parse_time
 
 #: The column with the duration of a row in a table over time, in seconds.
 _LASTING = "elapsed_s"

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: PostgreSQL
-// Numbers and times as the page shows them; figures.py says the same of numbers in Python.
+// Numbers and times as the page shows them; model/words.py says the same in Python.
 
 const NOTHING = "–";
 
-/** Return a value with as many digits as a reader keeps. */
+/** Return a number with three significant digits, or all digits before the point. */
 export function number(value) {
     if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
-    const digits = value >= 99.5 ? 0 : value >= 9.95 ? 1 : value >= 0.0995 || value === 0 ? 2 : 3;
-    return value.toLocaleString("en-US", {minimumFractionDigits: digits, maximumFractionDigits: digits});
+    const size = Math.abs(value);
+    return fixed(value, size >= 99.95 || value === 0 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3);
+}
+
+/** Return a number with this many decimals; only zero is printed as zero. */
+function fixed(value, digits) {
+    const text = value.toLocaleString("en-US", {
+        minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven",
+    });
+    if (value === 0 || /[1-9]/.test(text)) return text;
+    return `${value > 0 ? "<" : ">-"}${(10 ** -digits).toFixed(digits)}`;
 }
 
 /** Return a mark of an axis, as short as it can be. */
@@ -19,7 +28,7 @@ export function mark(value) {
 
 /** Return a share in percent. */
 export function percent(share) {
-    return `${(100 * share).toFixed(share >= 0.0995 ? 0 : 1)} %`;
+    return `${fixed(100 * share, share >= 0.0995 || share === 0 ? 0 : 1)} %`;
 }
 
 /** The server's clock: seconds since 1970 and how far its zone is from UTC, in seconds. */

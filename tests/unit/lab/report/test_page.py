@@ -169,7 +169,7 @@ def test_repeats_that_differ_are_called_out() -> None:
     run = run_of(
         attempt(ALL, tpm=100, repeat=1), attempt(ALL, tpm=150, repeat=2), approaches=APPROACHES
     )
-    assert any("differ by 50%" in one for one in sentences.cautions(run, summarize(run)))
+    assert any("differ by 50 %" in one for one in sentences.cautions(run, summarize(run)))
 
 
 def test_the_hit_ratio_over_time_is_of_each_interval() -> None:

@@ -51,13 +51,13 @@ def test_a_table_is_laid_out_with_words_left_and_numbers_right() -> None:
     ).split("\n")
     begin = lines.index("Top events [top-events]")
     assert lines[begin + 2 : begin + 9] == [
-        "event       time   share",
-        "             s =       ~",
-        "-------  -------  ------",
-        "read     1,250.0   80.0%",
-        "sync       250.0   20.0%",
-        "-------  -------  ------",
-        "DB time  1,500.0  100.0%",
+        "event       time    share",
+        "             s =        ~",
+        "-------  -------  -------",
+        "read     1,250.0   80.0 %",
+        "sync       250.0   20.0 %",
+        "-------  -------  -------",
+        "DB time  1,500.0  100.0 %",
     ]
 
 

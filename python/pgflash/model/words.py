@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Numbers as people read them, wherever they are printed: the one rule for digits and units.
+
+Three significant digits, or all digits before the point: 0.280, 2.50, 13.6, 1,234.  A number other
+than zero is never printed as zero, and what is no number as a dash.  A unit follows after a space,
+a percent sign too.  Numbers that are added up (seconds and shares of one column) have the decimals
+of their column, and bytes the unit of it: a Scale.
+
+model/sizes.py says what a GB is; the live page's script prints by the same rule (format.js).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgflash.model.awr import Number, Unit
+from pgflash.model.sizes import MB, unit_for
+
+#: Takes the place of a number that is not known.
+NOTHING = "–"
+
+#: Beyond this, a number is written with an exponent.
+_PLAIN_MAX = 1e15
+_BYTES = {
+    Unit.BYTES: "",
+    Unit.BYTES_PER_SECOND: "/s",
+    Unit.BYTES_PER_TRANSACTION: "/transaction",
+}
+#: Units whose numbers are printed whole if they are whole.
+_WHOLE = (Unit.COUNT, Unit.BYTES, Unit.TEXT)
+_LABELS = {
+    Unit.TIME: "UTC",
+    Unit.SECONDS: "s",
+    Unit.MILLISECONDS: "ms",
+    Unit.MICROSECONDS: "µs",
+    Unit.PER_SECOND: "/s",
+    Unit.PER_TRANSACTION: "/transaction",
+    Unit.MILLISECONDS_PER_TRANSACTION: "ms/transaction",
+}
+_MULTIPLES = ((1e9, "billion"), (1e6, "million"))
+
+
+def figure(value: float | None) -> str:
+    """Return a number with three significant digits, or all digits before the point."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    size = abs(value)
+    if size >= 99.95 or value == 0:
+        return _fixed(value, 0)
+    return _fixed(value, 1 if size >= 9.995 else 2 if size >= 0.9995 else 3)
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent: 55 %, 4.9 %, 0.3 %."""
+    if share is None or not math.isfinite(share):
+        return NOTHING
+    return f"{_fixed(100 * share, 0 if abs(share) >= 0.0995 or share == 0 else 1)} %"
+
+
+def count(value: float | None) -> str:
+    """Return a number of things: 14.4 million, 12,345, 7."""
+    if value is None:
+        return NOTHING
+    for size, word in _MULTIPLES:
+        if value >= size:
+            return f"{value / size:.1f} {word}"
+    return f"{value:,.0f}"
+
+
+def things(value: float, one: str, many: str = "") -> str:
+    """Return a number with its noun."""
+    return f"{count(value)} {one if round(value) == 1 else many or one + 's'}"
+
+
+def size(value: float | None) -> str:
+    """Return bytes in the largest suitable unit: 7.45 GB."""
+    if value is None:
+        return NOTHING
+    unit, factor = unit_for(value)
+    return f"{value:.0f} bytes" if factor == 1 else f"{figure(value / factor)} {unit}"
+
+
+def megabytes(value: float, *, decimals: int = 0) -> str:
+    """Return bytes as a number of MB, for columns and rates that say so: 1,234."""
+    return f"{value / MB:,.{decimals}f}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return the duration of a call or of a period: 280 µs, 13.6 ms, 45.0 s, 10.0 min, 3.0 h."""
+    if seconds is None:
+        return NOTHING
+    if abs(seconds) < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if abs(seconds) < 1:
+        return f"{figure(seconds * 1e3)} ms"
+    if abs(seconds) < 120:
+        return f"{figure(seconds)} s"
+    if abs(seconds) < 7200:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def times(value: float) -> str:
+    """Return one number over another."""
+    return f"{figure(value)} times"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Join with commas and a last "and"."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def sentence(text: str) -> str:
+    """Return a text with the capital letter that begins a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def print_number(number: Number) -> str:
+    """Return a number on its own, with its unit."""
+    return Scale.for_unit(number.unit, abs(number.value)).alone(number.value)
+
+
+def has_scale(unit: Unit) -> bool:
+    """Tell whether numbers of a unit share a larger one, to be compared at a glance."""
+    return unit in _BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How the numbers of one column, or one number, are printed."""
+
+    unit: Unit
+    label: str
+    divisor: float = 1.0
+    #: None: significant digits.
+    decimals: int | None = None
+
+    @classmethod
+    def for_unit(cls, unit: Unit, largest: float) -> "Scale":
+        """Return the scale for numbers up to a size."""
+        if unit in _BYTES:
+            name, factor = unit_for(largest, least=10)
+            return cls(unit=unit, label=name + _BYTES[unit], divisor=float(factor))
+        decimals = None
+        if unit is Unit.SECONDS:
+            decimals = 1 if largest >= 1000 else 2 if largest >= 10 else 3
+        elif unit is Unit.SHARE:
+            decimals = 1
+        elif unit is Unit.SESSIONS:
+            decimals = 2
+        return cls(unit=unit, label=_LABELS.get(unit, ""), decimals=decimals)
+
+    def number(self, value: float) -> str:
+        """Return the number without its unit."""
+        if not math.isfinite(value):
+            return NOTHING
+        if self.unit is Unit.SHARE:
+            return f"{_fixed(100 * value, 1)} %"
+        if isinstance(value, int) and self.unit in _WHOLE and self.divisor == 1:
+            return _whole(value)
+        scaled = value / self.divisor
+        return figure(scaled) if self.decimals is None else _fixed(scaled, self.decimals)
+
+    def alone(self, value: float) -> str:
+        """Return the number with its unit."""
+        return f"{self.number(value)} {self.label}".strip()
+
+
+def _fixed(value: float, decimals: int) -> str:
+    """Return the number with this many decimals; only zero is printed as zero."""
+    if abs(value) >= _PLAIN_MAX:
+        return f"{value:.3e}"
+    text = f"{value:,.{decimals}f}"
+    if value == 0 or any(digit in text for digit in "123456789"):
+        return text
+    least = f"{10.0**-decimals:.{decimals}f}"
+    return f"<{least}" if value > 0 else f">-{least}"
+
+
+def _whole(value: int) -> str:
+    """Return a whole number."""
+    return f"{value:,}" if abs(value) < _PLAIN_MAX else f"{float(value):.3e}"
