@@ -14,6 +14,26 @@ SELECT pgflash_set_cache_policy('warm', 'always');
 SELECT pgflash_set_cache_policy('nowhere', 'keep');
 SELECT pgflash_set_cache_policy('pg_class', 'keep');
 
+-- Whatever has blocks of its own has one: an index, a materialized view, each partition.
+CREATE MATERIALIZED VIEW copied AS SELECT 1 AS id;
+CREATE TABLE parts (id int) PARTITION BY RANGE (id);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
+SELECT pgflash_set_cache_policy('hot_pkey', 'none');
+SELECT pgflash_set_cache_policy('copied', 'keep');
+SELECT pgflash_set_cache_policy('parts', 'keep');
+SELECT relation, policy FROM pgflash_cache_policy ORDER BY relation::text COLLATE "C";
+DROP TABLE parts;
+DROP MATERIALIZED VIEW copied;
+SELECT pgflash_set_cache_policy('hot_pkey', NULL);
+
+-- What has none is refused, and what only one session sees.
+CREATE VIEW seen AS SELECT 1 AS id;
+CREATE TEMPORARY TABLE passing (id int);
+SELECT pgflash_set_cache_policy('seen', 'keep');
+SELECT pgflash_set_cache_policy('passing', 'keep');
+DROP TABLE passing;
+DROP VIEW seen;
+
 -- It is its owner's to say.
 CREATE ROLE regress_pgflash_stranger;
 SET ROLE regress_pgflash_stranger;
