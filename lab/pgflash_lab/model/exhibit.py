@@ -6,8 +6,8 @@ charts of them, and checks.  A check is a question whose answer follows from the
 ("is the order the same", "is the ratio within a factor of 2"), so the verdict is computed and
 nobody writes it.  A measurement that we lack is an exhibit, too: it says why it is missing.
 
-Code that prints a page (report/paper) need not know any paper; code that builds one
-(report/paper/pNNN.py) need not know HTML.
+Code that prints a page need not know any paper; code that builds one (report/paper/build.py) need
+not know HTML.
 """
 
 import enum
