@@ -8,29 +8,31 @@ from typing import Any
 import click
 from rich.console import Console
 
+from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import examples, form_option, runs_option
-from pgflash.cli.output import Table, print_json, print_rows, say, write_page
+from pgflash.cli.output import print_json, print_rows, say, terminal_table, write_page
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
+from pgflash.model.awr import ReportTable, Unit
 from pgflash_lab import api
 from pgflash_lab.model.run import Run
 
 #: Stands for every scenario.
 ALL = "all"
 
-#: Columns of the result: title, key in result.json, how a person reads it.
-_COLUMNS: tuple[tuple[str, str, str], ...] = (
-    ("TPM", "tpm", "{:,.0f}"),
-    ("NOPM", "nopm", "{:,.0f}"),
-    ("took s", "duration_s", "{:,.1f}"),
-    ("p50 ms", "p50_ms", "{:,.1f}"),
-    ("p95 ms", "p95_ms", "{:,.1f}"),
-    ("p99 ms", "p99_ms", "{:,.1f}"),
-    ("read ms", "read_ms", "{:,.2f}"),
-    ("hits", "hit_ratio", "{:.0%}"),
-    ("CPU ms/tx", "server_cpu_ms_per_transaction", "{:.2f}"),
-    ("server CPU", "server_cpu_share", "{:.0%}"),
-    ("foreign CPU", "foreign_cpu_share", "{:.0%}"),
+#: Columns of the result: title, key in result.json, what it counts.
+_COLUMNS: tuple[tuple[str, str, Unit], ...] = (
+    ("TPM", "tpm", Unit.COUNT),
+    ("NOPM", "nopm", Unit.COUNT),
+    ("took", "duration_s", Unit.SECONDS),
+    ("p50", "p50_ms", Unit.MILLISECONDS),
+    ("p95", "p95_ms", Unit.MILLISECONDS),
+    ("p99", "p99_ms", Unit.MILLISECONDS),
+    ("read", "read_ms", Unit.MILLISECONDS),
+    ("hits", "hit_ratio", Unit.SHARE),
+    ("CPU ms/tx", "server_cpu_ms_per_transaction", Unit.COUNT),
+    ("server CPU", "server_cpu_share", Unit.SHARE),
+    ("foreign CPU", "foreign_cpu_share", Unit.SHARE),
 )
 
 
@@ -217,24 +219,30 @@ def _print_run(run: Run, form: str) -> None:
     if form == "csv":
         print_rows(form, ("approach", *(key for _, key, _ in _COLUMNS)), _csv_rows(run))
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("approach")
-    columns = [one for one in _COLUMNS if any(figures[one[1]] for figures in approaches.values())]
-    papers = ("paper",) if found["paper_ratios"] else ()
-    for title in ("ratio", *papers, *(title for title, _, _ in columns)):
-        table.add_column(title, justify="right")
+    known = [one for one in _COLUMNS if any(figures[one[1]] for figures in approaches.values())]
+    papers = found["paper_ratios"]
+    rows = []
     for name, one in approaches.items():
         base = one["base"]
         ratio = 1.0 if name == base else ratios.get(f"{name}/{base}")
         title = one["title"] + (" (polluted)" if one["polluted"] else "")
-        cells = [_shaped(ratio, "{:.2f}")]
-        cells += [_shaped(found["paper_ratios"].get(name), "{:.2f}") for _ in papers]
-        cells += [_shaped(one[key], shape) for _, key, shape in columns]
-        table.add_row(title, *cells)
+        beside = [papers.get(name)] if papers else []
+        rows.append(row(title, ratio, *beside, *(one[key] for _, key, _ in known)))
+    table = ReportTable(
+        id="approaches",
+        title="Approaches",
+        columns=(
+            text("approach", "approach"),
+            figure("ratio", "ratio", Unit.RATIO),
+            *([figure("paper", "paper", Unit.RATIO)] if papers else []),
+            *(figure(key, title, unit) for title, key, unit in known),
+        ),
+        rows=tuple(rows),
+    )
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, 160)
-    console.print(table)
+    console.print(terminal_table(table))
     for sentence in api.sentences_of(run):
         say("", sentence)
 
@@ -245,7 +253,3 @@ def _csv_rows(run: Run) -> list[tuple[str, ...]]:
         (name, *("" if one[key] is None else str(one[key]) for _, key, _ in _COLUMNS))
         for name, one in api.result(run)["approaches"].items()
     ]
-
-
-def _shaped(value: float | None, shape: str) -> str:
-    return "–" if value is None else shape.format(value)

@@ -14,9 +14,7 @@ import enum
 from dataclasses import dataclass
 
 from pgflash.model.awr import ReportTable
-from pgflash.model.chart import Chart as Chart
-from pgflash.model.chart import ChartForm as ChartForm
-from pgflash.model.chart import ChartSeries as ChartSeries
+from pgflash.model.chart import Chart
 
 
 class Verdict(enum.StrEnum):

@@ -22,9 +22,9 @@ import msgspec
 
 from pgflash.errors import UsageError
 from pgflash.model.awr import Column, ReportTable, Row, Unit
+from pgflash.model.chart import ChartForm
 from pgflash.model.device import Price
 from pgflash.model.prices import prices_from_toml
-from pgflash_lab.model.exhibit import ChartForm
 from pgflash_lab.model.formula import Formula
 
 _FOLDER = resources.files("pgflash_lab") / "papers"

@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from pgflash.model.awr import AwrReport, Cell, Column, Number, ReportTable, Source, Unit, plain
+from pgflash.model.chart import Chart, ChartForm, ChartSeries
 from pgflash.model.words import figure
 from pgflash.report.printed import parse_time
 from pgflash_lab.analyze.cost import approach_costs, cost_table
 from pgflash_lab.model import paper as form
-from pgflash_lab.model.exhibit import Chart, ChartForm, ChartSeries, Check, Exhibit, PaperPage
+from pgflash_lab.model.exhibit import Check, Exhibit, PaperPage
 from pgflash_lab.model.formula import Formula
 from pgflash_lab.model.run import Run
 from pgflash_lab.report.paper import checks, host, parts

@@ -10,8 +10,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from pgflash.model.awr import Cell, Column, ReportTable, Row, Source, Unit
+from pgflash.model.chart import Chart, ChartForm, ChartSeries
 from pgflash.model.sizes import MB
-from pgflash_lab.model.exhibit import Chart, ChartForm, ChartSeries
 from pgflash_lab.model.run import Attempt, DiskSecond, HostSecond
 
 #: As many rows as the papers print.

@@ -5,16 +5,9 @@ import re
 
 import pytest
 
+from pgflash.model.chart import Chart, ChartForm, ChartSeries
 from pgflash.report.drawing import figures_of
-from pgflash_lab.model.exhibit import (
-    Chart,
-    ChartForm,
-    ChartSeries,
-    Check,
-    Exhibit,
-    PaperPage,
-    Verdict,
-)
+from pgflash_lab.model.exhibit import Check, Exhibit, PaperPage, Verdict
 from pgflash_lab.model.paper import printed_number, read_paper
 from pgflash_lab.report.paper import checks, render_paper_html, render_paper_text
 from support.reports import column, table
