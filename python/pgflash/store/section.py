@@ -19,6 +19,8 @@ from pgflash.model.snapshot import Section, SectionKind, SnapshotError, Value, p
 _NUMBER_MAX = 2**64
 #: Columns that are read as times.
 _TIMES = frozenset({"bucket", "started_at"})
+#: Times near the end of the calendar cannot be added to.
+_YEARS = range(1970, 9999)
 #: Columns that are read as numbers even where they name a row.
 _NUMBERS = frozenset({"query_id"})
 #: Of a long text, this much is quoted.
@@ -56,11 +58,8 @@ def possible(section: Section) -> Section:
                 cells.append(_possible(column, value))
             except (ValueError, OverflowError, RecursionError):
                 cells.append(None)
-                quoted = (
-                    f"a number of {value.bit_length()} bits"
-                    if isinstance(value, int)
-                    else repr(value)
-                )
+                large = isinstance(value, int) and abs(value) > _NUMBER_MAX
+                quoted = f"a number of {value.bit_length()} bits" if large else repr(value)
                 impossible.append(f"{section.name}.{column} is {quoted[:_QUOTED_MAX]}")
         rows.append(tuple(cells))
     return Section(
@@ -76,12 +75,15 @@ def _possible(column: str, value: Any) -> Value:  # noqa: ANN401 - whatever JSON
     """Return the value; ValueError or OverflowError if no server can have it."""
     if value is not None and column in _TIMES:
         text = value if isinstance(value, str) else ""
-        parse_time(text).astimezone(UTC)
+        if parse_time(text).astimezone(UTC).year not in _YEARS:
+            raise ValueError
         return text
-    if value is None or isinstance(value, bool):
+    if value is None or (isinstance(value, bool) and column not in _NUMBERS):
         return value
     if isinstance(value, str) and column not in _NUMBERS:
         return value
+    if isinstance(value, bool):
+        raise ValueError
     if isinstance(value, int | float) and isfinite(value) and abs(value) <= _NUMBER_MAX:
         return value
     if isinstance(value, list | tuple):

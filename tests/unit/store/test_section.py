@@ -44,6 +44,7 @@ TIMES: tuple[object, ...] = (
     "",
     5,
     "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59+14:00",
     "9999-12-31T23:59:59-14:00",
 )
 
@@ -94,6 +95,14 @@ def test_a_time_that_is_none_is_named_and_the_minute_left_out(value: object) -> 
     made = report_with("samples", section.columns.index("bucket"), 0, value)
     assert "samples.bucket is" in made.findings[0].sentence
     assert "in snapshot 3" in made.findings[0].sentence
+
+
+def test_a_statement_s_id_is_a_number_and_nothing_else() -> None:
+    section = busy_store().sections(3)["statements"]
+    place = section.columns.index("query_id")
+    for value in ("yesterday", True):
+        made = report_with("statements", place, 0, value)
+        assert f"statements.query_id is {value!r}" in made.findings[0].sentence
 
 
 def test_a_whole_report_has_no_such_finding() -> None:
