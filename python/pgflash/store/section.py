@@ -58,9 +58,7 @@ def possible(section: Section) -> Section:
                 cells.append(_possible(column, value))
             except (ValueError, OverflowError, RecursionError):
                 cells.append(None)
-                large = isinstance(value, int) and abs(value) > _NUMBER_MAX
-                quoted = f"a number of {value.bit_length()} bits" if large else repr(value)
-                impossible.append(f"{section.name}.{column} is {quoted[:_QUOTED_MAX]}")
+                impossible.append(f"{section.name}.{column} is {_quoted(value)}")
         rows.append(tuple(cells))
     return Section(
         name=section.name,
@@ -89,3 +87,10 @@ def _possible(column: str, value: Any) -> Value:  # noqa: ANN401 - whatever JSON
     if isinstance(value, list | tuple):
         return tuple(_possible("", one) for one in value)
     raise ValueError
+
+
+def _quoted(value: Value) -> str:
+    """Return the value in few characters."""
+    if isinstance(value, int) and abs(value) > _NUMBER_MAX:
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)[:_QUOTED_MAX]
