@@ -8,7 +8,6 @@ dozen transactions a second; shared_buffers are so small that reads reach flash 
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -57,7 +56,7 @@ def under_load(server: Server, *, rate_tps: int = FEW) -> Iterator[subprocess.Po
     folder = make_server_dir(server.base / "load")
     with psycopg.connect(server.conninfo(), autocommit=True) as connection:
         mark = take_mark(connection)
-    constants = choose_constants(CONFIG.access, seed=mark.seed, load_constant=mark.c_last_constant)
+    constants = choose_constants(seed=mark.seed, load_constant=mark.c_last_constant)
     for script in SCRIPTS:
         path = folder / script.file
         path.write_text(read_terminal(script.file))
@@ -65,11 +64,12 @@ def under_load(server: Server, *, rate_tps: int = FEW) -> Iterator[subprocess.Po
     command = pgbench_command(
         Path(client_program(server.install, "pgbench")),
         server.conninfo(),
-        replace(CONFIG, rate_tps=rate_tps),
+        CONFIG,
         constants,
         scripts_dir=folder,
         log_prefix=folder / "transactions",
     )
+    command.insert(1, f"--rate={rate_tps}")
     running = server.popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield running

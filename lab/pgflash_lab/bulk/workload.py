@@ -222,16 +222,7 @@ def _latency(batches: Sequence[Batch]) -> Latency:
     """Return operations' response times in the report's terms."""
     found = summarize("", [round(1e6 * batch.elapsed_s) for batch in batches])
     assert found is not None
-    return Latency(
-        transaction="",
-        count=found.count,
-        mean_ms=found.mean_ms,
-        p50_ms=found.p50_ms,
-        p90_ms=found.p90_ms,
-        p95_ms=found.p95_ms,
-        p99_ms=found.p99_ms,
-        max_ms=found.max_ms,
-    )
+    return found
 
 
 def _seconds(result: BulkResult) -> tuple[Second, ...]:

@@ -17,8 +17,8 @@ from pathlib import Path
 import psycopg
 
 from pgflash_lab.micro.model import NEW_ROWS_PER_MB, MicroConfig, MicroError, MicroResult, Side
+from pgflash_lab.model.run import Latency
 from pgflash_lab.oltp.measure import summarize, time_line
-from pgflash_lab.oltp.model import TransactionLatency
 from pgflash_lab.pgbench import log_files, measure_pgbench
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.workload import Observer
@@ -187,17 +187,15 @@ def _result(
         operations=sum(map(len, by_side.values())),
         operations_all=len(log.ends_us),
         latencies=_latencies(by_side),
-        seconds=time_line(
-            log.ends_us, log.latencies_us, [False] * len(log.ends_us), zero_us=zero_us
-        ),
+        seconds=time_line(log.ends_us, log.latencies_us, zero_us=zero_us),
         acknowledged=acknowledged,
         in_database=in_database,
         client_cpu_s=client_cpu_s,
     )
 
 
-def _latencies(by_side: Mapping[Side, list[int]]) -> tuple[TransactionLatency, ...]:
+def _latencies(by_side: Mapping[Side, list[int]]) -> tuple[Latency, ...]:
     """Return the response times of all operations, then of each side with an operation."""
-    summaries = [summarize("all", [one for side in by_side.values() for one in side])]
+    summaries = [summarize("", [one for side in by_side.values() for one in side])]
     summaries += [summarize(side, latencies) for side, latencies in by_side.items()]
     return tuple(summary for summary in summaries if summary is not None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pgflash.errors import PgflashError, UsageError
-from pgflash_lab.oltp.model import SecondPoint, TransactionLatency
+from pgflash_lab.model.run import Latency, Second
 
 #: Each pattern, and its operation.
 PATTERNS = {
@@ -95,9 +95,9 @@ class MicroResult:
     operations: int
     #: Those of the whole run.
     operations_all: int
-    #: Of all operations ("all"), and of each side by its name.
-    latencies: tuple[TransactionLatency, ...]
-    seconds: tuple[SecondPoint, ...]
+    #: Of all operations (""), and of each side by its name.
+    latencies: tuple[Latency, ...]
+    seconds: tuple[Second, ...]
     #: Rows changed over the whole run, by side: acknowledged to clients, and in the tables.
     acknowledged: dict[str, int]
     in_database: dict[str, int]
@@ -108,6 +108,6 @@ class MicroResult:
         """Tell whether the tables contain every acknowledged change, and no other."""
         return self.acknowledged == self.in_database
 
-    def latency(self, name: str) -> TransactionLatency | None:
-        """Return the response times of a side, or of "all"; None if nothing ended there."""
+    def latency(self, name: str = "") -> Latency | None:
+        """Return the response times of a side, or of all; None if nothing ended there."""
         return next((one for one in self.latencies if one.transaction == name), None)

@@ -16,7 +16,7 @@ from pgflash_lab.micro.driver import run
 from pgflash_lab.micro.loader import load
 from pgflash_lab.micro.model import MicroConfig, MicroResult, Side
 from pgflash_lab.model.run import Approach
-from pgflash_lab.oltp.figures import report_latency, report_seconds
+from pgflash_lab.oltp.measure import whole_seconds
 from pgflash_lab.parameters import Parameters, require
 from pgflash_lab.workload import Context, Figures, MeasureError, Observer, sources_key
 
@@ -139,18 +139,18 @@ def _config(
 
 def _figures(result: MicroResult) -> Figures:
     """Return the result in the lab's terms."""
-    everything = result.latency("all")
+    everything = result.latency()
     assert everything is not None
-    sides = [one for side in Side if (one := result.latency(side)) is not None]
+    sides = tuple(one for side in Side if (one := result.latency(side)) is not None)
     return Figures(
         started_at=result.started_at,
         measured_s=result.window_s,
         transactions=result.operations,
         transactions_all=result.operations_all,
         tpm=60 * result.operations / result.window_s,
-        latency=report_latency(everything, name=""),
-        by_transaction=tuple(report_latency(one, name=one.transaction) for one in sides),
-        seconds=report_seconds(result.seconds, window_s=result.window_s),
+        latency=everything,
+        by_transaction=sides,
+        seconds=whole_seconds(result.seconds, window_s=result.window_s),
         driver_cpu_s=result.client_cpu_s,
         facts={f"{one.transaction}_operations_per_s": one.count / result.window_s for one in sides},
     )

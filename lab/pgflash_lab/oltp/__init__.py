@@ -7,7 +7,7 @@
 
 Schema, contents, transactions, mix and random draws follow TPC-C 5.11.  The differences: there is
 no keying and think time, deliveries are executed at once, and a terminal stands for all districts
-of its warehouses.  Results are never called TPC results (DISCLAIMER).
+of its warehouses.  Results are never called TPC results.
 """
 
 from pgflash_lab.conditions import ConditionResult
@@ -15,30 +15,22 @@ from pgflash_lab.oltp.consistency import check_consistency
 from pgflash_lab.oltp.driver import run
 from pgflash_lab.oltp.loader import load
 from pgflash_lab.oltp.model import (
-    DISCLAIMER,
-    Access,
     LoadResult,
     Mix,
     OltpConfig,
     OltpResult,
-    SecondPoint,
-    TransactionLatency,
     ValidityFigure,
     Verdict,
 )
 from pgflash_lab.pgbench import DriverError
 
 __all__ = [
-    "DISCLAIMER",
-    "Access",
     "ConditionResult",
     "DriverError",
     "LoadResult",
     "Mix",
     "OltpConfig",
     "OltpResult",
-    "SecondPoint",
-    "TransactionLatency",
     "ValidityFigure",
     "Verdict",
     "check_consistency",

@@ -20,12 +20,11 @@ from random import Random
 
 import psycopg
 
+from pgflash_lab.model.run import Latency
 from pgflash_lab.oltp.measure import summarize, time_line
 from pgflash_lab.oltp.model import (
-    Access,
     OltpConfig,
     OltpResult,
-    TransactionLatency,
     ValidityFigure,
 )
 from pgflash_lab.oltp.pgbench_log import TransactionLog, read_log
@@ -42,34 +41,33 @@ from pgflash_lab.pgbench import DriverError, log_files, measure_pgbench
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.workload import Observer
 
+#: pgbench's threads.
+_THREADS = 2
+#: How often a transaction that lost to another one (deadlock) is tried; at least twice, or pgbench
+#: does not log retries.
+_TRIES_MAX = 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constants:
-    """NURand's A and C of a run; A = 0 is uniform."""
+    """NURand's C of a run; its A is the specification's."""
 
-    name_a: int
-    name_c: int
-    customer_a: int
-    customer_c: int
-    item_a: int
-    item_c: int
+    name: int
+    customer: int
+    item: int
 
 
-def choose_constants(access: Access, *, seed: int, load_constant: int) -> Constants:
+def choose_constants(*, seed: int, load_constant: int) -> Constants:
     """Choose the constants, the same for every run on one load.
 
     They determine which customers and items are hot.  If they were drawn for each run, a warm-up
     would warm other blocks than the following run requests.
     """
     random = Random(f"{seed} run")
-    skewed = access is Access.NURAND
     return Constants(
-        name_a=NAME_A if skewed else 0,
-        name_c=choose_run_constant(random, load_constant=load_constant),
-        customer_a=CUSTOMER_A if skewed else 0,
-        customer_c=random.randint(0, CUSTOMER_A),
-        item_a=ITEM_A if skewed else 0,
-        item_c=random.randint(0, ITEM_A),
+        name=choose_run_constant(random, load_constant=load_constant),
+        customer=random.randint(0, CUSTOMER_A),
+        item=random.randint(0, ITEM_A),
     )
 
 
@@ -94,7 +92,7 @@ def run(
                 f"the database has {mark.warehouses} warehouses, not {config.warehouses}",
                 hint="Run with the number that was loaded, or load again.",
             )
-    constants = choose_constants(config.access, seed=mark.seed, load_constant=mark.c_last_constant)
+    constants = choose_constants(seed=mark.seed, load_constant=mark.c_last_constant)
     started_at = datetime.now(tz=UTC).isoformat(timespec="seconds")
     log, client_cpu_s = _run_pgbench(
         install, conninfo, config, constants, workdir, observer or Observer()
@@ -146,22 +144,20 @@ def pgbench_command(
         f"--log-prefix={log_prefix}",
         "--progress=1",
         f"--client={config.clients}",
-        f"--jobs={min(config.threads, config.clients)}",
+        f"--jobs={min(_THREADS, config.clients)}",
         f"--time={config.ramp_up_s + config.duration_s}",
         f"--random-seed={config.seed}",
-        f"--max-tries={config.tries_max}",
+        f"--max-tries={_TRIES_MAX}",
     ]
-    if config.rate_tps is not None:
-        command.append(f"--rate={config.rate_tps:g}")
     variables = {
         "warehouses": config.warehouses,
         "clients": config.clients,
-        "name_a": constants.name_a,
-        "name_c": constants.name_c,
-        "customer_a": constants.customer_a,
-        "customer_c": constants.customer_c,
-        "item_a": constants.item_a,
-        "item_c": constants.item_c,
+        "name_a": NAME_A,
+        "name_c": constants.name,
+        "customer_a": CUSTOMER_A,
+        "customer_c": constants.customer,
+        "item_a": ITEM_A,
+        "item_c": constants.item,
     }
     command += [f"--define={name}={value}" for name, value in variables.items()]
     command += [
@@ -201,7 +197,7 @@ def _run_pgbench(
     log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
     for path in log_files(log_prefix, ended.pid):
         with path.open(encoding="ascii") as lines:
-            read_log(lines, log, rated=config.rate_tps is not None)
+            read_log(lines, log)
     return log, ended.cpu_s
 
 
@@ -247,9 +243,9 @@ def _result(
     return OltpResult(
         config=config,
         started_at=started_at,
-        c_last_constant=constants.name_c,
-        c_customer_constant=constants.customer_c,
-        c_item_constant=constants.item_c,
+        c_last_constant=constants.name,
+        c_customer_constant=constants.customer,
+        c_item_constant=constants.item,
         elapsed_s=(end_us - begin_us) / 1_000_000,
         window_s=window_s,
         transactions=len(measured),
@@ -265,21 +261,14 @@ def _result(
         retries=log.retries,
         failures=log.failures,
         latencies=_latencies(measured, by_transaction),
-        seconds=time_line(
-            log.ends_us,
-            log.latencies_us,
-            [script == new_order for script in log.scripts],
-            zero_us=window_begin_us,
-        ),
+        seconds=time_line(log.ends_us, log.latencies_us, zero_us=window_begin_us),
         validity=validity,
         client_cpu_s=client_cpu_s,
     )
 
 
-def _latencies(
-    measured: list[int], by_transaction: dict[str, list[int]]
-) -> tuple[TransactionLatency, ...]:
+def _latencies(measured: list[int], by_transaction: dict[str, list[int]]) -> tuple[Latency, ...]:
     """Return the response times of all transactions, then of each type that occurred."""
-    summaries = [summarize("all", measured)]
+    summaries = [summarize("", measured)]
     summaries += [summarize(name, values) for name, values in by_transaction.items()]
     return tuple(summary for summary in summaries if summary is not None)

@@ -61,14 +61,12 @@ def load(
         create_schema(connection, "oltp", read_sql("tables.sql"), replace=replace)
         rows_count = _copy_all(connection, config, constant, report)
         indexes = statements_of(read_sql("indexes.sql"))
-        if config.foreign_keys:
-            indexes += statements_of(read_sql("foreign_keys.sql"))
         run_all(connection, "create indexes", indexes, report)
         connection.execute(read_sql("procedures.sql").encode())
         connection.execute(read_sql("terminal.sql").encode())
         connection.execute(
-            "INSERT INTO oltp.load VALUES (%s, %s, %s, %s, now())",
-            (config.warehouses, config.seed, constant, config.foreign_keys),
+            "INSERT INTO oltp.load VALUES (%s, %s, %s, now())",
+            (config.warehouses, config.seed, constant),
         )
         connection.commit()
         connection.autocommit = True

@@ -30,25 +30,20 @@ class TransactionLog:
     ends_us: list[int]
     latencies_us: list[int]
     failures: int = 0
-    skipped: int = 0
     retries: int = 0
 
 
-def read_log(lines: Iterable[str], log: TransactionLog, *, rated: bool) -> None:
+def read_log(lines: Iterable[str], log: TransactionLog) -> None:
     """Add the lines of one of pgbench's log files."""
     scripts, ends, latencies = log.scripts, log.ends_us, log.latencies_us
-    width = 8 if rated else 7
     for number, line in enumerate(lines, start=1):
         fields = line.split()
-        if len(fields) != width:
+        if len(fields) != 7:
             raise LogError(f"pgbench's log has an unexpected line {number}: {line.strip()!r}")
         try:
             log.retries += int(fields[-1])
             if fields[2] == "failed":
                 log.failures += 1
-                continue
-            if fields[2] == "skipped":
-                log.skipped += 1
                 continue
             latency = int(fields[2])
             script = int(fields[3])

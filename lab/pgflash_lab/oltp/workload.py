@@ -12,8 +12,8 @@ from pgflash_lab.conditions import require_all
 from pgflash_lab.model.run import Approach
 from pgflash_lab.oltp.consistency import check_consistency
 from pgflash_lab.oltp.driver import run
-from pgflash_lab.oltp.figures import report_latency, report_seconds
 from pgflash_lab.oltp.loader import load
+from pgflash_lab.oltp.measure import whole_seconds
 from pgflash_lab.oltp.model import Mix, OltpConfig, OltpResult
 from pgflash_lab.parameters import Parameters
 from pgflash_lab.workload import (
@@ -158,12 +158,8 @@ def _figures(result: OltpResult) -> Figures:
         tpm=result.tpm,
         nopm=result.nopm,
         nopm_counted=60 * result.new_orders_in_database / result.elapsed_s,
-        latency=report_latency(result.latency("all"), name=""),
-        by_transaction=tuple(
-            report_latency(one, name=one.transaction)
-            for one in result.latencies
-            if one.transaction != "all"
-        ),
-        seconds=report_seconds(result.seconds, window_s=result.window_s),
+        latency=result.latency(),
+        by_transaction=tuple(one for one in result.latencies if one.transaction),
+        seconds=whole_seconds(result.seconds, window_s=result.window_s),
         driver_cpu_s=result.client_cpu_s,
     )

@@ -22,7 +22,6 @@ CREATE TABLE oltp.load (
     warehouses      integer     NOT NULL,
     seed            bigint      NOT NULL,
     c_last_constant integer     NOT NULL,
-    foreign_keys    boolean     NOT NULL,
     loaded_at       timestamptz NOT NULL
 );
 

@@ -7,8 +7,8 @@
 -- them would cost more on both sides.  It is generation only: new_order() gets
 -- them as a terminal would have sent them.
 --
--- p_rollback asks for an unused item number as the last item.  p_item_a is 8191
--- for NURand and 0 for uniform access.
+-- p_rollback asks for an unused item number as the last item.  p_item_a and
+-- p_item_c are NURand's A and C for items.
 
 CREATE PROCEDURE oltp.enter_new_order(
     IN p_w_id integer, IN p_d_id smallint, IN p_c_id integer,

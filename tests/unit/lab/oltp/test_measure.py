@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Percentiles, time lines, histograms and verdicts of the oltp workload."""
+"""Percentiles, time lines and verdicts of the oltp workload."""
 
 from fractions import Fraction
 
@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from pgflash.analyze.ranks import percentile
 from pgflash_lab.oltp.measure import (
-    HISTOGRAM_BOUNDS_MS,
-    histogram,
     judge_mean,
     judge_share,
     summarize,
     time_line,
+    whole_seconds,
 )
 from pgflash_lab.oltp.model import Verdict
 
@@ -51,13 +50,12 @@ def test_percentiles_of_a_thousand_values_are_the_ranks_themselves() -> None:
 def test_a_summary_is_ordered_and_counts_everything(values: list[int]) -> None:
     summary = summarize("all", values)
     assert summary is not None
-    assert summary.count == len(values) == sum(count for _, count in summary.histogram)
+    assert summary.count == len(values)
     assert (
         summary.p50_ms
         <= summary.p90_ms
         <= summary.p95_ms
         <= summary.p99_ms
-        <= summary.p999_ms
         <= summary.max_ms
         == max(values) / 1_000
     )
@@ -69,49 +67,29 @@ def test_what_did_not_occur_has_no_summary() -> None:
     assert summarize("delivery", []) is None
 
 
-@given(LATENCIES)
-def test_a_value_is_counted_in_the_first_bucket_that_holds_it(values: list[int]) -> None:
-    counted = dict(histogram(values))
-    below = 0.0
-    for bound in HISTOGRAM_BOUNDS_MS[:-1]:
-        inside = sum(below < value / 1_000 <= bound for value in values)
-        inside += sum(value == 0 for value in values) if below == 0 else 0
-        assert counted.get(bound, 0) == inside
-        below = bound
-
-
 def test_the_time_line_has_a_point_for_each_second_and_for_empty_ones() -> None:
     zero = 1_000_000_000
     points = time_line(
         [zero - 1, zero, zero + 999_999, zero + 3_000_000],
         [5_000, 1_000, 3_000, 7_000],
-        [True, True, False, False],
         zero_us=zero,
     )
-    assert [(p.at_s, p.transactions, p.new_orders) for p in points] == [
-        (-1, 1, 1),
-        (0, 2, 1),
-        (1, 0, 0),
-        (2, 0, 0),
-        (3, 1, 0),
-    ]
+    assert [(p.at_s, p.transactions) for p in points] == [(-1, 1), (0, 2), (1, 0), (2, 0), (3, 1)]
+    # The window's last second did not last to its end.
+    assert [p.at_s for p in whole_seconds(points, window_s=2.9)] == [0, 1]
     assert points[1].mean_ms == 2.0
-    assert points[1].p95_ms == points[1].max_ms == 3.0
+    assert points[1].p95_ms == 3.0
     assert points[2].mean_ms == 0.0
 
 
-@given(st.lists(st.tuples(st.integers(0, 30_000_000), st.integers(1, 10**6), st.booleans())))
-def test_the_time_line_counts_every_transaction_once(
-    transactions: list[tuple[int, int, bool]],
-) -> None:
+@given(st.lists(st.tuples(st.integers(0, 30_000_000), st.integers(1, 10**6))))
+def test_the_time_line_counts_every_transaction_once(transactions: list[tuple[int, int]]) -> None:
     points = time_line(
-        [end for end, _, _ in transactions],
-        [latency for _, latency, _ in transactions],
-        [is_new for _, _, is_new in transactions],
+        [end for end, _ in transactions],
+        [latency for _, latency in transactions],
         zero_us=10_000_000,
     )
     assert sum(point.transactions for point in points) == len(transactions)
-    assert sum(point.new_orders for point in points) == sum(new for _, _, new in transactions)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from pgflash_lab.oltp.pgbench_log import LogError, TransactionLog, read_log
 
 
-def read(text: str, *, rated: bool = False) -> TransactionLog:
+def read(text: str) -> TransactionLog:
     log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
-    read_log(text.splitlines(keepends=True), log, rated=rated)
+    read_log(text.splitlines(keepends=True), log)
     return log
 
 
@@ -18,7 +18,7 @@ def test_a_line_gives_script_end_and_latency() -> None:
     assert log.ends_us == [1_175_850_568_995_598, 1_175_850_569_000_608]
     assert log.latencies_us == [2_241, 90]
     assert log.retries == 2
-    assert log.failures == log.skipped == 0
+    assert log.failures == 0
 
 
 def test_a_failed_transaction_is_counted_and_not_measured() -> None:
@@ -28,19 +28,9 @@ def test_a_failed_transaction_is_counted_and_not_measured() -> None:
     assert log.scripts == [2]
 
 
-def test_a_rate_adds_the_lag_behind_the_schedule() -> None:
-    log = read(
-        "0 81 4621 0 1412881037 912698 3005 1\n0 82 skipped 0 1412881037 914578 5217 0\n",
-        rated=True,
-    )
-    assert log.latencies_us == [4_621]
-    assert log.skipped == 1
-    assert log.retries == 1
-
-
 def test_several_files_add_up() -> None:
     log = read("0 1 10 0 100 5 0\n")
-    read_log(["1 1 20 1 100 6 0\n"], log, rated=False)
+    read_log(["1 1 20 1 100 6 0\n"], log)
     assert log.latencies_us == [10, 20]
 
 
