@@ -152,7 +152,7 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
             ),
             ChartSeries(
                 name="The paper",
-                of_paper=True,
+                of_others=True,
                 values=tuple(papers),
                 texts=tuple("" if one is None else f"{one:.2f}× in the paper" for one in papers),
             ),

@@ -34,8 +34,8 @@ class ChartSeries:
     values: tuple[float | None, ...]
     #: The approach that it is about, whose colour it then has; by default its name gives it one.
     approach: str = ""
-    #: The paper's figures are drawn pale, ours strong.
-    of_paper: bool = False
+    #: Figures of others are drawn pale beside ours.
+    of_others: bool = False
     #: Of bars: the single measurements of which each value is the median.
     dots: tuple[tuple[float, ...], ...] = ()
     #: Of bars: what is written beside each one; by default its number.

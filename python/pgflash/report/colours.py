@@ -54,7 +54,7 @@ FLOWS = {
 
 CPU = {"User": CPU_USER, "System": "#86cfb6", "I/O wait": "#7fb2d9", "Idle": "#e5e7eb"}
 
-PAPER = "#c3c8cf"
+OTHERS = "#c3c8cf"
 INK = "#1f2937"
 FAINT = "#6b7280"
 GRID = "#e8eaee"

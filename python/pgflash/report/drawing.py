@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Draw charts: the colour of each meaning, a hatching or dashes for each series, and the legend.
 
-All static pages are drawn here.  A paper's figures are pale and plain; ours have the colour of
+All static pages are drawn here.  Figures of others are pale and plain; ours have the colour of
 their meaning, and each its own hatching or dashes, so that no chart needs colour to be read.
 """
 
@@ -18,7 +18,7 @@ from pgflash.report.printed import titled, visible
 
 #: Prefix of the ids of the patterns in a page.
 _PREFIX = "look"
-#: The plain pattern is the paper's.
+#: The plain pattern is that of others' figures.
 _PLAIN = 0
 #: The chart has a gap if more than this share of a step is missing.
 _GAP_STEPS = 0.6
@@ -82,17 +82,17 @@ def _is_narrow(chart: Chart) -> bool:
 
 def _series(chart: Chart) -> list[svg.Series]:
     """Return the drawable values; numbers below zero and missing ones are not drawn."""
-    ours = [one for one in chart.series if not one.of_paper]
+    ours = [one for one in chart.series if not one.of_others]
     meant = [_colour(one, number) for number, one in enumerate(ours)]
     if len(set(meant)) < len(meant):  # then the names' meanings do not tell them apart
         meant = [colours.spare(number) for number in range(len(ours))]
-    # Plain is the paper's look, if the chart has figures of a paper.
+    # Plain is the look of others' figures, if the chart has any.
     first = 1 if len(ours) < len(chart.series) else 0
     looks = {id(one): (meant[n], first + n) for n, one in enumerate(ours)}
     fills = [colours.of_approach(one) for one in chart.approaches]
     found = []
     for one in chart.series:
-        colour, pattern = looks.get(id(one), (colours.PAPER, _PLAIN))
+        colour, pattern = looks.get(id(one), (colours.OTHERS, _PLAIN))
         values = [value if value is not None and value >= 0 else None for value in one.values]
         if any(value is not None for value in values):
             found.append(
@@ -101,8 +101,8 @@ def _series(chart: Chart) -> list[svg.Series]:
                     colour=colour,
                     pattern=pattern,
                     values=values,
-                    fills=() if one.of_paper else fills,
-                    strong=not one.of_paper,
+                    fills=() if one.of_others else fills,
+                    strong=not one.of_others,
                     dots=one.dots,
                     texts=[visible(text) for text in one.texts],
                 )

@@ -244,7 +244,7 @@ def _chart(scope: Scope, drawing: form.Drawing) -> Chart:
             ChartSeries(
                 name=one.name,
                 values=tuple(one.value.value(item.of(paper=one.paper)) for item in items),
-                of_paper=one.paper,
+                of_others=one.paper,
             )
             for one in series
         ),

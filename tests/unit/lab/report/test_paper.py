@@ -30,7 +30,7 @@ def exhibit(*found: Check, missing: str = "", reason: str = "") -> Exhibit:
                 unit="times the baseline",
                 labels=("Baseline", "Everything & more"),
                 series=(
-                    ChartSeries(name="paper", values=(1.0, 5.17), of_paper=True),
+                    ChartSeries(name="paper", values=(1.0, 5.17), of_others=True),
                     ChartSeries(name="here", values=(1.0, None)),
                 ),
             ),
