@@ -10,6 +10,7 @@ import psycopg
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
+from support.items import create_items
 from support.patience import eventually
 
 Row = dict[str, Any]
@@ -38,15 +39,6 @@ def read_by_sessions(install: PgInstall, settings: dict[str, str]) -> dict[str, 
     return {**settings, "io_method": "sync"} if install.major >= 18 else settings
 
 
-def create_items(connection: psycopg.Connection[Any]) -> None:
-    """Make the table that tests read, much larger than shared buffers."""
-    connection.execute(
-        "create table item as select n as id, repeat('x', 500) as pad"
-        f" from generate_series(1, {ROWS}) n"
-    )
-    connection.execute("alter table item add primary key (id)")
-
-
 @contextmanager
 def counted_server(install: PgInstall) -> Iterator[Server]:
     """Return a server with the table, whose sessions make their reads themselves."""
@@ -54,7 +46,7 @@ def counted_server(install: PgInstall) -> Iterator[Server]:
     made = factory(settings=read_by_sessions(install, SETTINGS))
     with made.connect() as connection:
         connection.execute("create extension pgflash")
-        create_items(connection)
+        create_items(connection, ROWS)
     yield made
     factory.close()
 

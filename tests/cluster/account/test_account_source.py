@@ -17,7 +17,6 @@ from pgflash_lab.server import Server
 from support.account import (
     ROWS,
     SETTINGS,
-    create_items,
     flush,
     io,
     load,
@@ -30,6 +29,7 @@ from support.account import (
 )
 from support.cached import create_cached
 from support.cluster import ClusterFactory
+from support.items import create_items
 
 pytestmark = pytest.mark.extension
 
@@ -56,7 +56,7 @@ def slow_disk(pgflash_install: PgInstall) -> Iterator[tuple[Server, Emulator]]:
         server.start(emulator.env)
         with session(server) as worker:
             worker.execute("create extension pgflash")
-            create_items(worker)
+            create_items(worker, ROWS)
             worker.execute("checkpoint")
         yield server, emulator
         factory.close()
@@ -163,7 +163,7 @@ def test_reads_that_flash_serves_agree_with_the_cache(
 ) -> None:
     cached = create_cached(cluster, pgflash_install)
     with session(cached.server) as worker:
-        create_items(worker)
+        create_items(worker, ROWS)
         for _ in range(2):
             for i in range(300):
                 worker.execute("select pad from item where id = %s", [i * 7919 % ROWS + 1])

@@ -22,6 +22,7 @@ from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator, Operat
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
+from support.items import create_items
 from support.patience import eventually
 
 pytestmark = pytest.mark.extension
@@ -83,11 +84,7 @@ def measured(pgflash_install: PgInstall) -> Iterator[Measured]:
             connection.execute("create extension pgflash")
             connection.execute(f"create tablespace space location '{space}'")
             connection.execute("set default_tablespace = space")
-            connection.execute(
-                "create table item as select n as id, repeat('x', 500) as pad"
-                f" from generate_series(1, {ROWS}) n"
-            )
-            connection.execute("alter table item add primary key (id)")
+            create_items(connection, ROWS)
             connection.execute("checkpoint")
         dsn = server.conninfo("postgres")
         emulator.on()

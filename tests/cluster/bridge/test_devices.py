@@ -12,6 +12,7 @@ from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, Row, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults
+from support.items import create_items, settle
 from support.patience import eventually
 
 FILES = 3
@@ -34,15 +35,8 @@ def cache_files(cached: CachedServer) -> list[Path]:
 
 def fill_tables(cached: CachedServer) -> None:
     with cached.server.connect() as connection:
-        connection.execute(
-            "create table item as select n as id, repeat('x', 500) as pad"
-            f" from generate_series(1, {ROWS}) n"
-        )
-        connection.execute("alter table item add primary key (id)")
-        connection.commit()
-        connection.autocommit = True
-        connection.execute("vacuum analyze item")
-        connection.execute("checkpoint")
+        create_items(connection, ROWS)
+        settle(connection)
 
 
 def read_at_random(cached: CachedServer, *, count: int = 600) -> None:

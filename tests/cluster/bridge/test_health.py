@@ -10,6 +10,7 @@ import pytest
 from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, Row, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
+from support.items import create_items, settle
 from support.patience import eventually
 
 Installs = Callable[[str], PgInstall]
@@ -32,15 +33,8 @@ def make_cached(factory: ClusterFactory, install: PgInstall, **settings: str) ->
         settings={"autovacuum": "off", "pgflash.read_deadline": "2s", **settings},
     )
     with cached.server.connect() as connection:
-        connection.execute(
-            "create table item as select n as id, 0 as version, repeat('x', 500) as pad"
-            f" from generate_series(1, {ROWS}) n"
-        )
-        connection.execute("alter table item add primary key (id)")
-        connection.commit()
-        connection.autocommit = True
-        connection.execute("vacuum analyze item")
-        connection.execute("checkpoint")
+        create_items(connection, ROWS, more="0 as version,")
+        settle(connection)
     return cached
 
 

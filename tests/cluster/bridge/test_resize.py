@@ -12,6 +12,7 @@ from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cached import CachedServer, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
+from support.items import create_items, settle
 from support.never_stale import resize, run_tpcb_resizing
 from support.patience import eventually
 from support.shim import compile_shim
@@ -39,15 +40,8 @@ def cached(pgflash_install: PgInstall) -> Iterator[CachedServer]:
         },
     )
     with server.server.connect() as connection:
-        connection.execute(
-            "create table item as select n as id, repeat('x', 500) as pad"
-            f" from generate_series(1, {ROWS}) n"
-        )
-        connection.execute("alter table item add primary key (id)")
-        connection.commit()
-        connection.autocommit = True
-        connection.execute("vacuum analyze item")
-        connection.execute("checkpoint")
+        create_items(connection, ROWS)
+        settle(connection)
     yield server
     factory.close()
 

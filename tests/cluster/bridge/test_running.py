@@ -20,6 +20,7 @@ from support.cached import (
     run_client,
 )
 from support.cluster import ClusterFactory
+from support.items import create_items, settle
 from support.patience import eventually
 from support.shim import WITHOUT_AIO, compile_shim
 
@@ -36,16 +37,9 @@ def shared_server(pgflash_install: PgInstall) -> Iterator[CachedServer]:
     factory = ClusterFactory(pgflash_install)
     server = create_cached(factory, pgflash_install)
     with server.server.connect() as connection:
-        connection.execute(
-            "create table item as select n as id, n % 97 as part, repeat('x', 500) as pad"
-            f" from generate_series(1, {ROWS}) n"
-        )
-        connection.execute("alter table item add primary key (id)")
+        create_items(connection, ROWS, more="n % 97 as part,")
         connection.execute("create index on item (part)")
-        connection.commit()
-        connection.autocommit = True
-        connection.execute("vacuum analyze item")
-        connection.execute("checkpoint")
+        settle(connection)
     yield server
     factory.close()
 

@@ -11,6 +11,7 @@ import pytest
 from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory, build_install
+from support.items import create_items
 from support.patience import eventually
 
 #: Each with the function behind it.
@@ -76,11 +77,7 @@ def rows(server: CachedServer, query: str) -> list[tuple[Any, ...]]:
 
 def make_table(server: CachedServer) -> None:
     with server.server.connect() as connection:
-        connection.execute(
-            "create table item as select n as id, repeat('x', 500) as pad"
-            f" from generate_series(1, {ROWS}) n"
-        )
-        connection.execute("alter table item add primary key (id)")
+        create_items(connection, ROWS)
 
 
 def read_at_random(server: CachedServer, *, count: int = 400) -> None:
