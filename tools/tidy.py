@@ -9,6 +9,7 @@ are looked at.  tests/docs/test_house_rules.py gives every rule something broken
 """
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -135,6 +136,94 @@ def core_calls_run_downwards(source: Source) -> Iterator[str]:
                 continue
             if floor_of[called] <= floor_of[own]:
                 yield f"{number}: calls {name}() of {called}.c, which is not on a lower floor"
+
+
+#: Rooms whose public functions have contracts to state: at least one assertion for so many.
+_ASSERTED = {"core/src": 4, "extension/src/account": 4, "extension/src/hooks": 4}
+_ASSERTION = re.compile(r"\b(?:FC_ASSERT|Assert)\(")
+
+
+def functions_state_their_contracts(source: Source) -> Iterator[str]:
+    """A broken invariant is found where it is broken, not three tests later."""
+    each = _ASSERTED.get(source.path.parent.as_posix())
+    if each is None or source.path.suffix != ".c":
+        return
+    text = _without_comments(source.text)
+    public = len(_PUBLIC_FUNCTION.findall(text))
+    found = len(_ASSERTION.findall(text))
+    if found < public // each:
+        yield f"1: {found} assertions for {public} public functions; at least {public // each}"
+
+
+_ROOM_C = {"core", "emulator", "extension"}
+_COLUMNS = 80
+_SCREEN = 70
+_FILE_LINES = 900
+_ESSAY_LINES = 50
+_C_FUNCTION = re.compile(r"^(\w+)\([^;{}]*?\)\n\{\n.*?^\}", re.M | re.S)
+
+
+def c_fits_the_screen(source: Source) -> Iterator[str]:
+    """A function is read in one look, a file in one sitting; the formatter leaves comments wide."""
+    if source.room not in _ROOM_C or not source.is_c:
+        return
+    lines = source.text.splitlines()
+    for number, line in enumerate(lines, start=1):
+        if len(line.expandtabs(4)) > _COLUMNS:
+            yield f"{number}: is wider than {_COLUMNS} columns"
+    if "src" not in source.path.parts:
+        return  # a test's function may be a long list
+    for found in _C_FUNCTION.finditer(source.text):
+        length = found[0].count("\n") + 1
+        if length > _SCREEN:
+            number = source.text.count("\n", 0, found.start()) + 1
+            yield f"{number}: {found[1]}() has {length} lines, more than {_SCREEN}"
+    essay = source.text.partition("*/")[0].count("\n") + 1
+    if essay > _ESSAY_LINES:
+        yield f"{essay}: ends an essay of more than {_ESSAY_LINES} lines"
+    if len(lines) > _FILE_LINES:
+        yield f"1: has {len(lines)} lines, more than {_FILE_LINES}"
+
+
+_CALL_OF_C = re.compile(r"\b(\w+)\(")
+_STATIC_FUNCTION = re.compile(r"^static\b[\w *()\".]*\n(\w+)\(", re.M)
+
+
+@functools.cache
+def _extension_code(clone: Path) -> dict[PurePosixPath, str]:
+    """Return the text without comments of the extension's C files, by path."""
+    return {
+        PurePosixPath(path.relative_to(clone)): _without_comments(path.read_text(encoding="utf-8"))
+        for path in sorted((clone / "extension/src").glob("*/*.c"))
+    }
+
+
+def _calls_of(path: PurePosixPath, text: str, owner: dict[str, PurePosixPath]) -> set[str]:
+    """Return the public functions of other files that a file calls."""
+    own = set(_STATIC_FUNCTION.findall(text))
+    return {
+        name
+        for name in _CALL_OF_C.findall(text)
+        if name not in own and owner.get(name, path) != path
+    }
+
+
+def extension_calls_run_in_no_circle(source: Source) -> Iterator[str]:
+    """As in core: files that call one another can only be read together."""
+    if source.path.parts[:2] != ("extension", "src") or source.path.suffix != ".c":
+        return
+    code = _extension_code(source.clone) | {source.path: _without_comments(source.text)}
+    owner = {name: path for path, text in code.items() for name in _PUBLIC_FUNCTION.findall(text)}
+    calls = {path: _calls_of(path, text, owner) for path, text in code.items()}
+    for name in sorted(calls[source.path]):
+        reached = {owner[name]}
+        ahead = list(reached)
+        while ahead:
+            more = {owner[next_name] for next_name in calls[ahead.pop()]} - reached
+            reached |= more
+            ahead += more
+        if source.path in reached:
+            yield f"1: calls {name}() of {owner[name].name}, which calls back"
 
 
 def only_the_bridge_knows_both_worlds(source: Source) -> Iterator[str]:
@@ -492,7 +581,7 @@ _TESTED_BY_UNIT = {
 }
 #: Tests of more than one file or room: the whole of core, the wheels, the pages of papers.
 _OF_SEVERAL_FILES = (
-    *("core/test/concurrency_test.c", "core/test/model_test.c"),
+    *("core/test/assert_test.c", "core/test/concurrency_test.c", "core/test/model_test.c"),
     *("tests/unit/test_distribution.py", "tests/unit/lab/papers"),
 )
 
@@ -524,6 +613,9 @@ RULES: tuple[Rule, ...] = (
     core_knows_no_postgres,
     core_names_say_their_file,
     core_calls_run_downwards,
+    functions_state_their_contracts,
+    c_fits_the_screen,
+    extension_calls_run_in_no_circle,
     only_the_bridge_knows_both_worlds,
     hooks_know_one_another_and_core,
     versions_are_told_apart_in_one_place,

@@ -41,6 +41,7 @@ extern uint64_t fc_test_tick_ns;  /* ... which each look advances by this */
 extern void *const *fc_test_page; /* callers' pages for a run's slots */
 
 #define FC_BROKEN(name)        ((fc_test_broken & FC_BREAK(name)) != 0)
+#define FC_WHOLE               (fc_test_broken == 0)
 #define FC_CALLERS_PAGE(index) (fc_test_page[index])
 #define FC_POINT(name)                                                         \
 	do                                                                         \
@@ -50,6 +51,7 @@ extern void *const *fc_test_page; /* callers' pages for a run's slots */
 	} while (0)
 #else
 #define FC_BROKEN(name)        0
+#define FC_WHOLE               1
 #define FC_CALLERS_PAGE(index) NULL
 #define FC_POINT(name)         ((void) 0)
 #endif

@@ -73,6 +73,7 @@ fc_budget_begin(FcShared *shared)
 
 	memset(budget, 0, sizeof(*budget));
 	budget->ahead_ns = DAY_NS; /* so that no hour has a number below 0 */
+	FC_ASSERT(fc_budget_clock(shared) / FC_HOUR_NS >= FC_BUDGET_HOURS);
 	budget->begun_ns = fc_budget_clock(shared);
 }
 
@@ -99,6 +100,7 @@ pour(FcBudget *budget, uint64_t bytes_per_day)
 	int64_t left;
 	int64_t more;
 
+	FC_ASSERT(bytes_per_day > 0);
 	if (bytes < POUR_BYTES_MIN ||
 	    !atomic_compare_exchange_strong(&budget->poured_ns, &before, now))
 		return;
@@ -131,7 +133,10 @@ fc_budget_spend(FcCache *cache)
 
 	atomic_fetch_sub(&budget->left, FC_BLOCK_SIZE);
 
-	/* Processes that begin an hour at once may lose a block or two of each other. */
+	/*
+	 * Processes that begin an hour at once may lose a block or two of each
+	 * other.
+	 */
 	if (seen >> HOUR_SHIFT != hour)
 		atomic_compare_exchange_strong(word, &seen, hour << HOUR_SHIFT | 1);
 	else
@@ -167,7 +172,7 @@ fc_budget_info(const FcCache *cache, FcBudgetInfo *out)
 		out->left_now_bytes = (uint64_t) left;
 }
 
-/* ---- what was before ------------------------------------------------------------ */
+/* ---- what was before ----------------------------------------------------- */
 
 int64_t
 fc_budget_refill(uint64_t bytes_per_day, int64_t left, uint64_t age_ns,
@@ -182,6 +187,7 @@ fc_budget_refill(uint64_t bytes_per_day, int64_t left, uint64_t age_ns,
 		left = most;
 	left += (int64_t) share_of_day(bytes_per_day,
 	                               age_ns < DAY_NS ? age_ns : DAY_NS);
+	FC_ASSERT(left >= -OVERDRAFT_MAX);
 	return left < most ? left : most;
 }
 

@@ -35,7 +35,9 @@ extern int64_t fc_budget_refill(uint64_t bytes_per_day, int64_t left,
 
 extern uint64_t fc_budget_clock(const FcShared *shared);
 
-/* Blocks written in an hour of that clock; 0 if it is not one of the last 24. */
+/*
+ * Blocks written in an hour of that clock; 0 if it is not one of the last 24.
+ */
 extern uint64_t fc_budget_blocks(const FcShared *shared, uint64_t hour);
 
 /* Add blocks that became known; for a process that is alone. */

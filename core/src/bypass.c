@@ -241,6 +241,7 @@ check(FcCache *cache, uint32_t device, uint64_t now_ns)
 	FcHealth *health = &cache->shared->health[device];
 	FcDeviceState state = fc_health_state(cache->shared, device);
 
+	FC_ASSERT(device < cache->shared->device_count);
 	if (state != health->noted_state || health->noted_ns == 0)
 		note_state(cache, device, state, now_ns);
 	if (state == FC_DEVICE_IN_SERVICE)

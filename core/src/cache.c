@@ -9,14 +9,15 @@
  * file.c, reader.c, staging.c, writer.c and devices.c perform them.  The order
  * is the protocol:
  *
- *	read	note mode and generations, find the entry, read the slot, or the page
- *			of the staging ring that the block is in; the hit is valid only if the
- *			whole entry, the file's generation and the mode are still the same and
- *			the CRC32C is right
+ *	read	note mode and generations, find the entry, read the slot, or the
+ *			page of the staging ring that the block is in; the hit is valid only
+ *			if the whole entry, the file's generation and the mode are still the
+ *			same and the CRC32C is right
  *	fill	take a page of the ring, claim a way, copy the block, publish; the
  *			writer writes it to the slot later
- *	change	advance the generation and empty the entry; the real change; the same
- *			again; then refresh the copy if no other process changed the set
+ *	change	advance the generation and empty the entry; the real change; the
+ *			same again; then refresh the copy if no other process changed the
+ *			set
  *
  * Failures: a slot that cannot be read or is corrupt is a miss.  Too many such
  * slots take their cache file out of use; nothing else ever fails.
@@ -53,6 +54,7 @@ FcStatus
 fc_cache_open(FcCache *cache, FcShared *shared,
               const FcReplacement *replacement, FcDevice *devices)
 {
+	FC_ASSERT(shared->magic == FC_MAGIC && replacement != NULL);
 	memset(cache, 0, sizeof(*cache));
 	cache->shared = shared;
 	cache->replacement = replacement;
@@ -86,6 +88,7 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 	fc_budget_begin(shared);
 	atomic_store(&shared->geometry, fc_geometry_word(sets, sets));
 	atomic_store(&shared->room_sets, sets);
+	FC_ASSERT(sets > 0 && sets <= shared->set_count);
 	return fc_cache_open(cache, shared, config->replacement, devices);
 }
 

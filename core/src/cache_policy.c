@@ -10,10 +10,10 @@
  * look-up costs one load.
  *
  *	keep	A kept block gives its slot only to another kept one, and takes the
- *			slots of others while kept blocks have less than their share.  Beyond
- *			the share it is a block like any other.  The share is counted in
- *			each set: keys spread over the sets evenly, so it holds for the whole,
- *			no counter can drift, and every set keeps room for the rest.
+ *			slots of others while kept blocks have less than their share.
+ *			Beyond the share it is a block like any other.  The share is counted
+ *			in each set: keys spread over the sets evenly, so it holds for the
+ *			whole, no counter can drift, and every set keeps room for the rest.
  *	none	Not looked up, so neither served nor filled.
  *
  * A policy is a wish, never a question of right or wrong bytes: a stale copy
@@ -37,10 +37,12 @@
 #include "cache_policy.h"
 #include "file.h"
 
-/* Files or policies processed while holding the lock once: some microseconds. */
+/*
+ * Files or policies processed while holding the lock once: some microseconds.
+ */
 #define LOCK_BATCH 1024
 
-/* ---- the table ------------------------------------------------------------ */
+/* ---- the table ----------------------------------------------------------- */
 
 /*
  * word: policy | round << 8, 0 = free.  It is written last and cleared first,
@@ -68,6 +70,7 @@ first_place(const FcShared *shared, const FcFileId *id)
 static FcCachePolicyEntry *
 entry_at(const FcShared *shared, uint32_t first, uint32_t probe)
 {
+	FC_ASSERT(first < shared->cache_policy_count);
 	return &fc_cache_policy_table(
 		shared)[(first + probe) & (shared->cache_policy_count - 1)];
 }
@@ -123,6 +126,7 @@ set_policy(FcShared *shared, const FcFileId *id, FcCachePolicy policy,
 	FcCachePolicy before = found ? word_policy(atomic_load(&entry->word))
 	                             : FC_CACHE_POLICY_DEFAULT;
 
+	FC_ASSERT(policy <= FC_CACHE_POLICY_NONE);
 	if (policy != before)
 	{
 		atomic_store(&shared->cache_policies_used, 1);
@@ -209,11 +213,12 @@ fc_cache_policy_forget(FcCache *cache, uint32_t database, uint32_t round)
 	return true;
 }
 
-/* ---- the copies ------------------------------------------------------------- */
+/* ---- the copies ---------------------------------------------------------- */
 
 FcCachePolicy
 fc_cache_policy_of_file(const FcShared *shared, uint32_t number)
 {
+	FC_ASSERT(number < shared->file_count);
 	return (FcCachePolicy) atomic_load_explicit(
 		&fc_files(shared)[number].cache_policy, memory_order_relaxed);
 }
@@ -224,6 +229,8 @@ follow(FcShared *shared, uint32_t number)
 {
 	FcFileEntry *entry = &fc_files(shared)[number];
 	FcCachePolicy policy;
+
+	FC_ASSERT(number < shared->file_count);
 
 	/* An unused place: when it is assigned, the policy is looked up anew. */
 	if (atomic_load(&fc_tags(shared)[number]) == 0)
@@ -285,7 +292,7 @@ fc_cache_policy_sweep(FcCache *cache)
 		drop_none(cache);
 }
 
-/* ---- effects -------------------------------------------------------------------- */
+/* ---- effects ------------------------------------------------------------- */
 
 void
 fc_cache_policy_set_keep_share(FcCache *cache, unsigned percent)
@@ -333,6 +340,7 @@ uint64_t
 fc_cache_policy_usable(const FcShared *shared, const FcSet *set,
                        uint32_t number, uint64_t usable, bool *must_out)
 {
+	FC_ASSERT(usable != 0 && number < shared->file_count);
 	*must_out = false;
 	if (atomic_load_explicit(&shared->cache_policies_used,
 	                         memory_order_relaxed) == 0 ||

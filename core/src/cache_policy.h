@@ -44,7 +44,9 @@ extern uint64_t fc_cache_policy_usable(const FcShared *shared, const FcSet *set,
                                        uint32_t number, uint64_t usable,
                                        bool *must_out);
 
-/* Housekeeping: update the numbers' policies, drop the blocks of policy none. */
+/*
+ * Housekeeping: update the numbers' policies, drop the blocks of policy none.
+ */
 extern void fc_cache_policy_sweep(FcCache *cache);
 
 #endif

@@ -17,10 +17,15 @@
 #include "fill.h"
 #include "index.h"
 
-/* A longer run is invalidated as a range, which advances the file's generation. */
+/*
+ * A longer run is invalidated as a range, which advances the file's generation.
+ */
 #define RUN_BLOCKS_MAX 128
 
-/* One half of a bracket: invalidate the blocks; returns how the last one was found. */
+/*
+ * One half of a bracket: invalidate the blocks; returns how the last one was
+ * found.
+ */
 static FcHeld
 invalidate(FcCache *cache, FcFile *file, const FcChange *change,
            FcHome *home_out)
@@ -31,6 +36,7 @@ invalidate(FcCache *cache, FcFile *file, const FcChange *change,
 	if (!fc_file_resolve(cache, file))
 		return FC_HELD_NOT;
 
+	FC_ASSERT(file->number < cache->shared->file_count);
 	if (change->count > RUN_BLOCKS_MAX)
 	{
 		fc_file_invalidate(cache, file->number, change->first, change->count);
@@ -118,6 +124,7 @@ fc_change_all_begin(FcCache *cache)
 void
 fc_change_all_end(FcCache *cache)
 {
+	FC_ASSERT((uint32_t) atomic_load(&cache->shared->everyone) > 0);
 	fc_cache_clear(cache);
 	atomic_fetch_sub(&cache->shared->everyone, FC_CHANGE_COUNTED_OUT);
 }
@@ -140,6 +147,8 @@ fc_change_distrust(FcCache *cache, FcFile *file)
 FcStatus
 fc_change_fill(FcCache *cache, const FcChange *change, const void *page)
 {
+	FC_ASSERT(!change->counted_in);
+	FC_ASSERT(!change->was_cached || change->count == 1);
 	if (!change->was_cached ||
 	    fc_word_mode(change->ticket.mode_word) != FC_SERVE)
 		return FC_SKIP;

@@ -26,6 +26,7 @@ fc_chunk_of(const FcShared *shared, uint32_t number, uint32_t block)
 	uint64_t hash =
 		fc_mix(((uint64_t) number << 32) | (block / FC_CHUNK_BLOCKS));
 
+	FC_ASSERT(number != FC_FILE_NONE && number < shared->file_count);
 	return &fc_chunks(shared)[hash & (shared->chunk_count - 1)];
 }
 
@@ -35,6 +36,7 @@ fc_chunk_enter(const FcShared *shared, uint32_t number, uint32_t block)
 	FcFileEntry *entry = &fc_files(shared)[number];
 	uint32_t high = atomic_load(&entry->high);
 
+	FC_ASSERT(block < FC_BLOCKS_ALL);
 	if (FC_BROKEN(CHUNKS))
 		return;
 	while (high <= block &&
@@ -49,6 +51,8 @@ fc_chunk_leave(const FcShared *shared, uint32_t number, uint32_t block)
 {
 	if (FC_BROKEN(CHUNKS))
 		return;
+	FC_ASSERT(!FC_WHOLE || !fc_blocks_counted(shared) ||
+	          atomic_load(fc_chunk_of(shared, number, block)) > 0);
 	atomic_fetch_sub(fc_chunk_of(shared, number, block), 1);
 
 	/* The line may belong to another file by now: see file.c. */

@@ -36,6 +36,7 @@ candidate_of(const FcShared *shared, uint64_t key)
 	uint64_t relation =
 		(uint64_t) id->database << 32 ^ (uint64_t) id->relation << 2 ^ id->fork;
 
+	FC_ASSERT(fc_key_file(key) < shared->file_count);
 	return (FcCandidate){
 		.fingerprint = (uint32_t) fc_mix(key),
 		.relation = (uint8_t) fc_mix(relation),
@@ -107,6 +108,8 @@ survey_set(FcSet *set, uint64_t key, Survey *survey)
 				ours && (state == FC_FILLING || state == FC_WRITING);
 		}
 	}
+	FC_ASSERT(survey->same_way == FC_WAY_NONE ||
+	          (survey->free >> survey->same_way & 1) != 0);
 }
 
 /* ---- owners that are gone ---------------------------------------------- */
@@ -133,6 +136,8 @@ fc_claim_take_over(FcCache *cache, const FcSeen *seen)
 {
 	FcSet *set = fc_set_of_slot(cache->shared, seen->slot);
 	uint64_t meta = seen->meta;
+
+	FC_ASSERT(fc_meta_state(meta) != FC_EMPTY);
 
 	/*
 	 * We cannot know whether the owner counted the block in, so it stays
@@ -172,6 +177,7 @@ next_of(uint64_t ways, unsigned from)
 	uint64_t turned =
 		from == 0 ? ways : ways >> from | ways << (FC_WAYS - from);
 
+	FC_ASSERT(ways != 0 && from < FC_WAYS);
 	return (from + (unsigned) __builtin_ctzll(turned)) % FC_WAYS;
 }
 
@@ -179,6 +185,7 @@ next_of(uint64_t ways, unsigned from)
 static unsigned
 any_of(uint64_t ways, uint32_t chance)
 {
+	FC_ASSERT(ways != 0);
 	for (unsigned skip = chance % (unsigned) __builtin_popcountll(ways);
 	     skip > 0; skip--)
 		ways &= ways - 1;
@@ -210,6 +217,8 @@ choose_way(FcCache *cache, const FcReplacementPlace *place, uint64_t key,
 	                   ? FC_WAY_NONE
 	                   : cache->replacement->choose(place, candidate, usable);
 
+	FC_ASSERT(way == FC_WAY_NONE || (usable >> way & 1) != 0);
+
 	/* The replacement policy would rather not fill; then any way is as good. */
 	if (way == FC_WAY_NONE && must)
 		way = any_of(usable, candidate->fingerprint);
@@ -227,6 +236,8 @@ evict(FcCache *cache, const FcReplacementPlace *place, unsigned way,
 	uint64_t key = atomic_load(&set->key[way]);
 	FcCandidate old = candidate_of(cache->shared, key);
 
+	FC_ASSERT(fc_meta_state(meta) == FC_VALID ||
+	          fc_meta_state(meta) == FC_STAGED);
 	cache->replacement->evicted(place, way, &old);
 	fc_chunk_leave(cache->shared, fc_key_file(key), (uint32_t) key);
 	fc_count(cache, FC_COUNT_eviction_aged_out, 1);
@@ -238,10 +249,31 @@ evict(FcCache *cache, const FcReplacementPlace *place, unsigned way,
 static void
 take_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 {
+	FC_ASSERT(fc_key_file(key) != FC_FILE_NONE);
 	fc_chunk_enter(cache->shared, fc_key_file(key), (uint32_t) key);
 	FC_POINT("claimed-old-key");
 	atomic_store(&set->key[way], key);
 	FC_POINT("claimed-new-key");
+}
+
+/*
+ * Claim the way as it was surveyed, and evict what lay there; false if another
+ * process was faster.
+ */
+static bool
+claim_chosen(FcCache *cache, const FcReplacementPlace *place, unsigned way,
+             uint64_t meta, FcSeen *claim)
+{
+	FcSet *set = fc_set(cache->shared, place->set_number);
+	uint64_t claimed = fc_meta_next(meta, FC_FILLING, cache->token);
+
+	if (!atomic_compare_exchange_strong(&set->meta[way], &meta, claimed))
+		return false;
+	claim->slot = place->set_number * FC_WAYS + way;
+	claim->meta = claimed;
+	if (fc_meta_state(meta) != FC_EMPTY)
+		evict(cache, place, way, meta);
+	return true;
 }
 
 /* from: where a block lies that is to move; NULL after a miss. */
@@ -270,6 +302,7 @@ claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 		return FC_SKIP;
 	}
 
+	FC_ASSERT(cache->token != 0);
 	for (int try = 0; try < CLAIM_TRIES; try++)
 	{
 		Survey survey;
@@ -284,7 +317,10 @@ claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 			return FC_SKIP;
 		}
 
-		/* If the block has an emptied way, a change emptied it: this is no miss. */
+		/*
+		 * If the block has an emptied way, a change emptied it: this is no
+		 * miss.
+		 */
 		if (!told && survey.same_way == FC_WAY_NONE)
 		{
 			cache->replacement->missed(&place, &candidate);
@@ -296,17 +332,10 @@ claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 		if (way == FC_WAY_NONE)
 			return FC_SKIP;
 
-		uint64_t meta = survey.meta[way];
-		uint64_t claimed = fc_meta_next(meta, FC_FILLING, cache->token);
-
+		FC_ASSERT(((survey.free | survey.usable) >> way & 1) != 0);
 		FC_POINT("way-chosen");
-		if (!atomic_compare_exchange_strong(&set->meta[way], &meta, claimed))
+		if (!claim_chosen(cache, &place, way, survey.meta[way], claim))
 			continue;
-
-		claim->slot = ticket->set * FC_WAYS + way;
-		claim->meta = claimed;
-		if (fc_meta_state(meta) != FC_EMPTY)
-			evict(cache, &place, way, meta);
 		if (way != survey.same_way)
 			cache->replacement->filled(&place, way, &candidate);
 		take_way(cache, set, way, key);
@@ -320,6 +349,7 @@ claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 FcStatus
 fc_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim)
 {
+	FC_ASSERT(ticket->file != FC_FILE_NONE);
 	return claim_way(cache, ticket, NULL, claim);
 }
 
@@ -327,10 +357,20 @@ FcStatus
 fc_claim_move(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
               FcSeen *claim)
 {
+	FC_ASSERT(fc_meta_serves(from->meta));
 	return claim_way(cache, ticket, from, claim);
 }
 
 /* ---- publishing -------------------------------------------------------- */
+
+/* Is it a claim of this process, in the set that the ticket is for? */
+static inline bool
+is_own(const FcCache *cache, const FcTicket *ticket, const FcSeen *claim)
+{
+	return fc_meta_state(claim->meta) == FC_FILLING &&
+	       fc_meta_high(claim->meta) == cache->token &&
+	       (claim->slot / FC_WAYS == ticket->set || FC_BROKEN(MOVE_TICKET));
+}
 
 /* Is everything still as the ticket noted it?  Counts what is not. */
 static bool
@@ -338,6 +378,8 @@ ticket_holds(FcCache *cache, const FcTicket *ticket, FcSet *set)
 {
 	FcShared *shared = cache->shared;
 
+	FC_ASSERT(ticket->file != FC_FILE_NONE &&
+	          ticket->file < shared->file_count);
 	if ((!FC_BROKEN(MODE_CHECK) &&
 	     atomic_load(&shared->mode_word) != ticket->mode_word) ||
 	    (!FC_BROKEN(FILE_GENERATION) &&
@@ -365,6 +407,8 @@ fc_claim_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
 	uint64_t meta = claim->meta;
 	uint64_t published = fc_meta_as(meta, state, high);
 
+	FC_ASSERT(is_own(cache, ticket, claim));
+	FC_ASSERT(state == FC_VALID || state == FC_STAGED);
 	if (!ticket_holds(cache, ticket, set))
 	{
 		fc_claim_abandon(cache, ticket, claim);
@@ -389,6 +433,7 @@ fc_claim_abandon(FcCache *cache, const FcTicket *ticket, const FcSeen *claim)
 		fc_meta_as(claim->meta, FC_DOOMED, fc_meta_high(claim->meta));
 	uint64_t meta = atomic_load(&set->meta[way]);
 
+	FC_ASSERT(is_own(cache, ticket, claim));
 	while (meta == claim->meta || meta == doomed)
 	{
 		if (atomic_compare_exchange_weak(&set->meta[way], &meta,

@@ -1,6 +1,7 @@
 /*
  * clock.c
- *		The time by which everything in core is measured: monotonic, in nanoseconds.
+ *		The time by which everything in core is measured: monotonic, in
+ *		nanoseconds.
  *
  * In test builds a test may set it, and make each look advance it by some
  * amount.

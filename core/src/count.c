@@ -30,6 +30,7 @@ add(FcAtomic64 *counter, uint64_t amount)
 void
 fc_count(FcCache *cache, FcCounter counter, uint64_t amount)
 {
+	FC_ASSERT(counter < FC_COUNTER_COUNT);
 	if (amount > 0)
 		add(&own_shard(cache)->counter[counter], amount);
 }
@@ -41,6 +42,7 @@ fc_count_time(FcCache *cache, FcTimer timer, uint64_t ns)
 	uint64_t us = ns / 1000;
 	unsigned bucket = us < 2 ? 0 : 63 - (unsigned) __builtin_clzll(us);
 
+	FC_ASSERT(timer < FC_TIMER_COUNT);
 	if (bucket >= FC_HISTOGRAM_BUCKETS)
 		bucket = FC_HISTOGRAM_BUCKETS - 1;
 	add(&shard->timer[timer].total_ns, ns);
@@ -52,6 +54,7 @@ fc_count_time(FcCache *cache, FcTimer timer, uint64_t ns)
 static FcDeviceShard *
 shard_of(const FcShared *shared, uint32_t shard, uint32_t device)
 {
+	FC_ASSERT(shard < shared->shard_count && device < shared->device_count);
 	return &fc_device_shards(shared)[shard * shared->device_count + device];
 }
 
@@ -118,6 +121,7 @@ fc_count_sum(const FcCache *cache, FcCounter counter)
 {
 	uint64_t sum = sum_of_devices(cache, counter);
 
+	FC_ASSERT(counter < FC_COUNTER_COUNT);
 	for (uint32_t i = 0; i < cache->shared->shard_count; i++)
 		sum +=
 			atomic_load_explicit(&fc_shards(cache->shared)[i].counter[counter],
@@ -128,6 +132,7 @@ fc_count_sum(const FcCache *cache, FcCounter counter)
 void
 fc_count_histogram(const FcCache *cache, FcTimer timer, FcHistogram *out)
 {
+	FC_ASSERT(timer < FC_TIMER_COUNT);
 	memset(out, 0, sizeof(*out));
 	for (uint32_t i = 0; i < cache->shared->shard_count; i++)
 	{

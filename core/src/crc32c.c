@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "fcache/assert.h"
 #include "fcache/cache.h"
 #include "fcache/crc32c.h"
 
@@ -25,7 +26,9 @@
 #define LANE_BYTES 2728
 #define LANE_WORDS (LANE_BYTES / 8)
 
-/* step[k][b]: the effect of byte b, k bytes before the end of an 8-byte step. */
+/*
+ * step[k][b]: the effect of byte b, k bytes before the end of an 8-byte step.
+ */
 static uint32_t step[8][256];
 
 /* shift[k][b]: byte k of a checksum being b, moved over LANE_BYTES zeros. */
@@ -54,7 +57,10 @@ make_tables(void)
 				(step[k - 1][byte] >> 8) ^ step[0][step[k - 1][byte] & 0xff];
 	}
 
-	/* The result of moving each single bit of a checksum; all others are their sums. */
+	/*
+	 * The result of moving each single bit of a checksum; all others are their
+	 * sums.
+	 */
 	uint32_t moved[32];
 
 	for (int bit = 0; bit < 32; bit++)
@@ -178,6 +184,7 @@ fc_crc32c_hardware(uint32_t crc, const void *data, size_t length)
 uint32_t
 fc_crc32c(uint32_t crc, const void *data, size_t length)
 {
+	FC_ASSERT(data != NULL || length == 0);
 	return has_hardware ? fc_crc32c_hardware(crc, data, length)
 	                    : fc_crc32c_portable(crc, data, length);
 }

@@ -65,7 +65,7 @@
 #define BUCKETS_LINEAR 32
 #define BUCKETS_EACH   32 /* for each doubling */
 
-/* ---- memory ----------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 uint32_t
 fc_curve_tracked_for(uint64_t cache_blocks)
@@ -74,6 +74,8 @@ fc_curve_tracked_for(uint64_t cache_blocks)
 
 	while (tracked < FC_CURVE_TRACKED_MAX && tracked <= cache_blocks / 48)
 		tracked *= 2;
+	FC_ASSERT((tracked & (tracked - 1)) == 0 &&
+	          tracked <= FC_CURVE_TRACKED_MAX);
 	return tracked;
 }
 
@@ -110,7 +112,7 @@ begin_anew(const FcCurve *curve)
 	atomic_store(&shared->robbed, 0);
 }
 
-/* ---- lock --------------------------------------------------------------------- */
+/* ---- lock ---------------------------------------------------------------- */
 
 static uint64_t
 coarse_ms(void)
@@ -152,7 +154,7 @@ unlock(const FcCurve *curve, uint64_t taken_ms)
 		atomic_store(&curve->shared->robbed, 1);
 }
 
-/* ---- the sample ------------------------------------------------------------------- */
+/* ---- the sample ---------------------------------------------------------- */
 
 static uint64_t
 rate_of(uint32_t bar)
@@ -212,7 +214,7 @@ lower_bar(const FcCurve *curve)
 	}
 }
 
-/* ---- time -------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------- */
 
 static uint64_t
 shrunk(uint64_t x)
@@ -297,7 +299,7 @@ age(const FcCurve *curve, uint64_t now_ms)
 	}
 }
 
-/* ---- requests ------------------------------------------------------------------------ */
+/* ---- requests ------------------------------------------------------------ */
 
 uint64_t
 fc_curve_file_hash(FcFileId id)
@@ -319,6 +321,7 @@ add(FcCurve *curve, uint64_t blocks, FcCurveFigure figure, uint64_t amount)
 	FcCurveCounts *counts =
 		&curve->shared->counts[curve->shard % FC_CURVE_SHARDS];
 
+	FC_ASSERT(blocks > 0 && figure < FC_CURVE_FIGURES);
 	atomic_fetch_add_explicit(&counts->of[kind][figure], amount,
 	                          memory_order_relaxed);
 }
@@ -370,6 +373,7 @@ bucket_begin(uint32_t bucket)
 {
 	uint32_t doublings;
 
+	FC_ASSERT(bucket <= FC_CURVE_BUCKETS);
 	if (bucket < BUCKETS_LINEAR)
 		return bucket;
 	doublings = (bucket - BUCKETS_LINEAR) / BUCKETS_EACH;
@@ -459,7 +463,7 @@ fc_curve_note(FcCurve *curve, uint64_t hash)
 	fc_curve_note_at(curve, hash, coarse_ms());
 }
 
-/* ---- readings -------------------------------------------------------------------------- */
+/* ---- readings ------------------------------------------------------------ */
 
 static double
 mean_ms(uint64_t ns, uint64_t blocks)
@@ -512,7 +516,10 @@ fc_curve_read_at(FcCurve *curve, FcCurveReading *out, uint64_t now_ms)
 void
 fc_curve_read(FcCurve *curve, FcCurveReading *out)
 {
-	/* The lock is held for less than a millisecond unless its owner is not running. */
+	/*
+	 * The lock is held for less than a millisecond unless its owner is not
+	 * running.
+	 */
 	uint64_t deadline_ms = coarse_ms() + READ_WAIT_MS;
 
 	do

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-/* ---- positions ------------------------------------------------------------------ */
+/* ---- positions ----------------------------------------------------------- */
 
 /* Without the instruction for it, which not every processor has. */
 static uint32_t
@@ -98,7 +98,7 @@ fc_curve_stack_renumber(const FcCurve *curve)
 		fc_curve_stack_set_bit(curve, i);
 }
 
-/* ---- places ---------------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------- */
 
 static uint32_t
 home_of(const FcCurve *curve, uint64_t place)
@@ -131,6 +131,7 @@ forget(const FcCurve *curve, uint32_t place)
 	uint32_t hole = place;
 	uint32_t i = place;
 
+	FC_ASSERT(places[place] != 0 && curve->shared->tracked > 0);
 	fc_curve_stack_clear_bit(curve,
 	                         fc_curve_stack_position(curve, places[place]));
 	for (uint32_t probe = 0; probe < mask; probe++)
@@ -148,7 +149,10 @@ forget(const FcCurve *curve, uint32_t place)
 	curve->shared->tracked--;
 }
 
-/* Forget the blocks whose hash is below the bar or whose position is below this one. */
+/*
+ * Forget the blocks whose hash is below the bar or whose position is below this
+ * one.
+ */
 void
 fc_curve_stack_forget_below(const FcCurve *curve, uint32_t bar,
                             uint32_t position)

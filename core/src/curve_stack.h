@@ -122,7 +122,10 @@ extern void fc_curve_stack_renumber(const FcCurve *curve);
 /* The block's place, or the free one where it belongs. */
 extern uint32_t fc_curve_stack_find(const FcCurve *curve, uint64_t name);
 
-/* Forget the blocks whose hash is below the bar or whose position is below this one. */
+/*
+ * Forget the blocks whose hash is below the bar or whose position is below this
+ * one.
+ */
 extern void fc_curve_stack_forget_below(const FcCurve *curve, uint32_t bar,
                                         uint32_t position);
 

@@ -28,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fcache/assert.h"
 #include "fcache/cache.h"
 #include "fcache/device.h"
 #include "fcache/replacement.h"
@@ -48,15 +49,27 @@
 #define CUT_LONG_NS  4000000
 #define CUT_PAUSE_NS 1000000
 
+/* What the kernel asks of a transfer past its page cache. */
+static inline bool
+is_aligned(const FcDevice *device, const void *buffer, size_t size,
+           off_t offset)
+{
+	return !device->direct ||
+	       ((uintptr_t) buffer % FC_IO_ALIGN == 0 && size % FC_IO_ALIGN == 0 &&
+	        offset % FC_IO_ALIGN == 0);
+}
+
 static ssize_t
 file_read(FcDevice *device, void *buffer, size_t size, off_t offset)
 {
+	FC_ASSERT(is_aligned(device, buffer, size, offset));
 	return pread(device->fd, buffer, size, offset);
 }
 
 static ssize_t
 file_write(FcDevice *device, const void *buffer, size_t size, off_t offset)
 {
+	FC_ASSERT(is_aligned(device, buffer, size, offset));
 	return pwrite(device->fd, buffer, size, offset);
 }
 
@@ -130,6 +143,8 @@ reserve(int fd, const struct stat *st, uint32_t slot_count, bool has_map,
 	off_t size = FC_SLOTS_OFFSET + (off_t) slot_count * FC_BLOCK_SIZE;
 	int error;
 
+	FC_ASSERT(slot_count >= FC_WAYS && from >= 0);
+
 	/* A map lies after the slots. */
 	if (st->st_size > size && !has_map && ftruncate(fd, size) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
@@ -187,7 +202,10 @@ fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
 	if (slot_count < FC_WAYS)
 		return FC_DEVICE_TOO_SMALL;
 
-	/* O_NONBLOCK: a named pipe must not block us; for a plain file it has no effect. */
+	/*
+	 * O_NONBLOCK: a named pipe must not block us; for a plain file it has no
+	 * effect.
+	 */
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
 
 	if (fd < 0)
@@ -207,7 +225,9 @@ fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
 	}
 	device->fd = fd;
 
-	/* A file system refuses all flags together if it does not know one of them. */
+	/*
+	 * A file system refuses all flags together if it does not know one of them.
+	 */
 	int flags = fcntl(fd, F_SETFL, O_NOATIME) == 0 ? O_NOATIME : 0;
 
 	device->direct = fcntl(fd, F_SETFL, flags | O_DIRECT) == 0;
@@ -219,6 +239,7 @@ fc_device_file_slots(const FcDevice *device)
 {
 	struct stat st;
 
+	FC_ASSERT(device->fd >= 0);
 	if (fstat(device->fd, &st) != 0 || st.st_size < FC_SLOTS_OFFSET)
 		return 0;
 	return (uint32_t) ((st.st_size - FC_SLOTS_OFFSET) / FC_BLOCK_SIZE);
@@ -229,9 +250,13 @@ fc_device_file_resize(const FcDevice *device, uint32_t slot_count)
 {
 	struct stat st;
 
+	FC_ASSERT(device->fd >= 0);
 	if (fstat(device->fd, &st) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
-	/* A file in use is not scanned from its beginning, which would take as long. */
+	/*
+	 * A file in use is not scanned from its beginning, which would take as
+	 * long.
+	 */
 	return reserve(device->fd, &st, slot_count, false, st.st_size);
 }
 
@@ -244,6 +269,7 @@ fc_device_file_cut(const FcDevice *device, uint32_t slot_count,
 	uint64_t begin = fc_clock_ns();
 	struct stat st;
 
+	FC_ASSERT(device->fd >= 0 && slot_count >= FC_WAYS);
 	*more_out = false;
 	if (fstat(device->fd, &st) != 0)
 		return FC_DEVICE_CANNOT_WRITE;

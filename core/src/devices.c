@@ -18,10 +18,13 @@
 #include "count.h"
 #include "health.h"
 
-/* Avoids a division, which costs as much as the rest of a look-up's arithmetic. */
+/*
+ * Avoids a division, which costs as much as the rest of a look-up's arithmetic.
+ */
 static uint32_t
 device_of_set(const FcShared *shared, uint32_t set)
 {
+	FC_ASSERT(set < shared->set_count);
 	return shared->device_count == 1 ? 0 : set % shared->device_count;
 }
 
@@ -39,6 +42,7 @@ fc_devices_place_of_slot(const FcCache *cache, uint32_t slot,
 	uint32_t set = slot / FC_WAYS;
 	uint32_t set_of_file = count == 1 ? set : set / count;
 
+	FC_ASSERT(cache->devices != NULL && set < cache->shared->set_count);
 	*device_out = &cache->devices[device_of_set(cache->shared, set)];
 	*offset_out =
 		FC_SLOTS_OFFSET +
@@ -77,6 +81,8 @@ fc_devices_outcome(ssize_t result)
 static uint32_t
 number_of(const FcCache *cache, const FcDevice *device)
 {
+	FC_ASSERT(device >= cache->devices &&
+	          device < cache->devices + cache->shared->device_count);
 	return (uint32_t) (device - cache->devices);
 }
 
@@ -108,6 +114,7 @@ fc_devices_write_done(FcCache *cache, const FcDevice *device, uint64_t ns,
 {
 	uint32_t number = number_of(cache, device);
 
+	FC_ASSERT(outcome != FC_OUTCOME_AHEAD && outcome != FC_OUTCOME_TIMEOUT);
 	fc_count_device(cache, number, FC_DEVICE_WRITES, 1);
 	if (outcome == FC_OUTCOME_OK)
 	{
@@ -154,6 +161,7 @@ fc_devices_info(const FcCache *cache, uint32_t number, FcDeviceInfo *out)
 	uint64_t writes =
 		fc_count_sum_of_device(shared, number, FC_DEVICE_WRITES_DONE);
 
+	FC_ASSERT(number < shared->device_count);
 	*out = (FcDeviceInfo){
 		.state = fc_health_state(shared, number),
 		.reads = fc_count_sum_of_device(shared, number, FC_DEVICE_READS),

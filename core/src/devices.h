@@ -41,7 +41,9 @@ extern bool fc_devices_slot_usable(const FcCache *cache, uint32_t slot);
 /* The same for all slots of a set. */
 extern bool fc_devices_set_usable(const FcCache *cache, uint32_t set);
 
-/* May a block be put there?  Not if its cache file is late with writes, either. */
+/*
+ * May a block be put there?  Not if its cache file is late with writes, either.
+ */
 extern bool fc_devices_take_set(const FcCache *cache, uint32_t set);
 
 /* Count a cached block that was read from disk because its file is bypassed. */
@@ -53,7 +55,10 @@ extern void fc_devices_read_done(FcCache *cache, const FcDevice *device,
 extern void fc_devices_write_done(FcCache *cache, const FcDevice *device,
                                   uint64_t ns, FcOutcome outcome);
 
-/* The slot's content did not match its CRC32C, though no process was writing it. */
+/*
+ * The slot's content did not match its CRC32C, though no process was writing
+ * it.
+ */
 extern void fc_devices_slot_corrupt(FcCache *cache, uint32_t slot);
 
 #endif

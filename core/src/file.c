@@ -88,6 +88,7 @@ same_id(const FcFileId *a, const FcFileId *b)
 static uint32_t
 place_of(const FcShared *shared, uint64_t hash, uint32_t probe)
 {
+	FC_ASSERT(probe < shared->file_count);
 	return ((uint32_t) (hash >> 32) + probe) & (shared->file_count - 1);
 }
 
@@ -159,6 +160,7 @@ find_live(FcCache *cache, const FcFileId *id, uint64_t *generation_out)
 void
 fc_file_tag(FcShared *shared, uint32_t number)
 {
+	FC_ASSERT(number != FC_FILE_NONE && number < shared->file_count);
 	atomic_store(&fc_tags(shared)[number],
 	             tag_of(fc_file_hash(&fc_files(shared)[number].id)));
 }
@@ -176,6 +178,7 @@ fc_file_current(const FcCache *cache, const FcFile *file)
 		return false;
 	if (FC_BROKEN(RESOLVE))
 		return true;
+	FC_ASSERT(file->number < cache->shared->file_count);
 	return atomic_load(&fc_generations(cache->shared)[file->number]) ==
 	       file->generation;
 }
@@ -211,6 +214,7 @@ fc_file_lock(FcCache *cache)
 	if (cache->token == 0 && fc_process_begin(cache) != FC_OK)
 		return false;
 
+	FC_ASSERT(cache->token != 0);
 	for (unsigned spin = 0; spin < LOCK_SPINS; spin++)
 	{
 		uint32_t owner = 0;
@@ -218,7 +222,9 @@ fc_file_lock(FcCache *cache)
 		if (atomic_compare_exchange_strong(lock, &owner, cache->token))
 			return true;
 
-		/* Our own token: a signal handler interrupted our own critical section. */
+		/*
+		 * Our own token: a signal handler interrupted our own critical section.
+		 */
 		if (owner == cache->token || spin == LOCK_SPINS - 1)
 		{
 			if (fc_process_gone(cache, owner) &&
@@ -240,12 +246,15 @@ fc_file_unlock(FcCache *cache)
 {
 	uint32_t mine = cache->token;
 
+	FC_ASSERT(mine != 0);
 	atomic_compare_exchange_strong(&cache->shared->file_lock, &mine, 0);
 }
 
 /* ---- forgetting ---------------------------------------------------------- */
 
-/* Make the index forget a range of blocks; the file's generation has advanced. */
+/*
+ * Make the index forget a range of blocks; the file's generation has advanced.
+ */
 static void
 forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 {
@@ -253,6 +262,8 @@ forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 
 	if (FC_BROKEN(INVALIDATE))
 		return;
+
+	FC_ASSERT(number != FC_FILE_NONE && number < shared->file_count);
 
 	/* Blocks that are not counted must be searched for. */
 	bool counted = fc_blocks_counted(shared);
@@ -282,7 +293,9 @@ forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 			continue;
 		}
 
-		/* More blocks to look up than there are slots: walk the index instead. */
+		/*
+		 * More blocks to look up than there are slots: walk the index instead.
+		 */
 		probed += chunk_end - block;
 		if (probed > fc_geometry_slot_count(cache))
 		{
@@ -303,6 +316,8 @@ void
 fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                    uint32_t count)
 {
+	FC_ASSERT(number != FC_FILE_NONE && count > 0);
+
 	/* The generation's state stays. */
 	atomic_fetch_add(&fc_generations(cache->shared)[number], FC_GENERATION_ONE);
 	FC_POINT("file-generation-moved");
@@ -329,6 +344,7 @@ free_number(FcCache *cache, uint32_t number, uint64_t generation, bool cached)
 {
 	FcShared *shared = cache->shared;
 
+	FC_ASSERT(retired(generation));
 	if (cached && !FC_BROKEN(FORGET))
 		forget(cache, number, 0, FC_BLOCKS_ALL);
 	FC_POINT("number-forgotten");
@@ -348,6 +364,7 @@ fc_file_drop(FcCache *cache, uint32_t number, uint64_t generation)
 	bool asleep = !live(generation);
 	uint64_t after = fc_generation_next(generation, FC_NUMBER_RETIRED);
 
+	FC_ASSERT(number != FC_FILE_NONE && !retired(generation));
 	FC_POINT("number-retiring");
 	if (!atomic_compare_exchange_strong(&fc_generations(shared)[number],
 	                                    &generation, after))
@@ -368,6 +385,7 @@ fc_file_drop(FcCache *cache, uint32_t number, uint64_t generation)
 void
 fc_file_drop_sleeper(FcCache *cache, uint32_t number, uint64_t generation)
 {
+	FC_ASSERT(fc_generation_state(generation) == FC_NUMBER_ASLEEP);
 	if (fc_file_drop(cache, number, generation))
 		fc_count(cache, FC_COUNT_files_dropped, 1);
 }
@@ -399,6 +417,7 @@ static bool
 is_alike(const FcShared *shared, uint32_t number, const FcFileId *like,
          uint64_t *generation_out)
 {
+	FC_ASSERT(number != FC_FILE_NONE && number < shared->file_count);
 	for (;;)
 	{
 		uint64_t generation = atomic_load(&fc_generations(shared)[number]);
@@ -461,6 +480,7 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 {
 	FcFileEntry *entry = &fc_files(shared)[number];
 
+	FC_ASSERT(atomic_load(&fc_tags(shared)[number]) == 0);
 	entry->id = *id;
 	if (FC_BROKEN(RECOUNT))
 		atomic_store(&entry->cached_blocks, 0);
@@ -541,6 +561,7 @@ make_room(FcCache *cache, uint64_t hash)
 
 	if (number == FC_FILE_NONE)
 		return;
+	FC_ASSERT(number < cache->shared->file_count);
 	if (retired(generation))
 		free_number(cache, number, generation,
 		            may_be_cached(cache->shared, number));
@@ -548,7 +569,10 @@ make_room(FcCache *cache, uint64_t hash)
 		fc_count(cache, FC_COUNT_file_displacements, 1);
 }
 
-/* Assign the file a number: FC_FULL if no place is free, FC_SKIP without the lock. */
+/*
+ * Assign the file a number: FC_FULL if no place is free, FC_SKIP without the
+ * lock.
+ */
 static FcStatus
 try_to_enter(FcCache *cache, const FcFileId *id, uint64_t hash)
 {
@@ -601,7 +625,7 @@ fc_file_enter(FcCache *cache, FcFile *file)
 	return FC_FULL;
 }
 
-/* ---- what is cached of a file ---------------------------------------------- */
+/* ---- what is cached of a file -------------------------------------------- */
 
 bool
 fc_file_info(const FcCache *cache, uint32_t number, FcFileInfo *out)
@@ -622,7 +646,9 @@ fc_file_info(const FcCache *cache, uint32_t number, FcFileInfo *out)
 	out->cache_policy = (FcCachePolicy) atomic_load(&entry->cache_policy);
 	atomic_thread_fence(memory_order_seq_cst);
 
-	/* A truncation advances the generation and keeps the name, which is fine. */
+	/*
+	 * A truncation advances the generation and keeps the name, which is fine.
+	 */
 	uint64_t now = atomic_load(&fc_generations(shared)[number]);
 
 	return live(now) && same_id(&entry->id, &out->id);

@@ -60,6 +60,7 @@ fc_generation_state(uint64_t generation)
 static inline uint64_t
 fc_generation_next(uint64_t generation, uint64_t state)
 {
+	FC_ASSERT(state <= FC_NUMBER_ASLEEP);
 	return (generation & ~FC_GENERATION_STATE) + FC_GENERATION_ONE + state;
 }
 
@@ -100,7 +101,7 @@ fc_stamp_change_counters(const FcShared *shared)
 	return FC_AT(shared, change_counters_offset, FcAtomic64);
 }
 
-/* ---- file.c: numbers ------------------------------------------------------------ */
+/* ---- file.c: numbers ----------------------------------------------------- */
 
 /* Take the file lock; false if it cannot be had soon. */
 extern bool fc_file_lock(FcCache *cache);
@@ -129,7 +130,7 @@ extern void fc_file_drop_sleeper(FcCache *cache, uint32_t number,
 extern void fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                                uint32_t count);
 
-/* ---- stamp.c: was the file changed? ---------------------------------------------- */
+/* ---- stamp.c: was the file changed? -------------------------------------- */
 
 /* What one change adds to a counter of changes, and subtracts from it. */
 #define FC_CHANGE_COUNTED_IN  ((1ULL << 32) + 1)
@@ -144,7 +145,7 @@ extern void fc_stamp_count_out(FcCache *cache, const FcFile *file,
 extern FcAtomic64 *fc_stamp_counter_of_file(const FcShared *shared,
                                             const FcFileId *id);
 
-/* ---- chunk.c: how much of the file is cached ------------------------------------- */
+/* ---- chunk.c: how much of the file is cached ----------------------------- */
 
 /* The number of blocks around this one that are, or may be, in the index. */
 extern FcAtomic32 *fc_chunk_of(const FcShared *shared, uint32_t number,

@@ -25,6 +25,8 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 	FcSeen claim;
 	uint32_t ref;
 
+	FC_ASSERT(ticket->file != FC_FILE_NONE);
+
 	/* Save the copy if the answer is already known. */
 	if (!FC_BROKEN(MODE_CHECK) &&
 	    atomic_load(&cache->shared->mode_word) != ticket->mode_word)
@@ -55,6 +57,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 		fc_count(cache, FC_COUNT_insert_skip_writer_overloaded, 1);
 		return FC_SKIP;
 	}
+	FC_ASSERT(cache->token != 0);
 	FC_POINT("page-taken");
 	if (fc_claim(cache, ticket, &claim) != FC_OK)
 	{
@@ -88,11 +91,13 @@ fill(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 FcStatus
 fc_fill(FcCache *cache, const FcTicket *ticket, const void *page)
 {
+	FC_ASSERT(page != NULL);
 	return fill(cache, ticket, page, false);
 }
 
 FcStatus
 fc_fill_update(FcCache *cache, const FcTicket *ticket, const void *page)
 {
+	FC_ASSERT(page != NULL);
 	return fill(cache, ticket, page, true);
 }

@@ -45,12 +45,16 @@
 /* A write that takes longer than this means that its device hangs. */
 #define LATE_NS 1000000000ULL
 
-/* ---- the queue ---------------------------------------------------------------- */
+/* ---- the queue ----------------------------------------------------------- */
 
-/* A device that is not a file does not concern the kernel: a plain queue will do. */
+/*
+ * A device that is not a file does not concern the kernel: a plain queue will
+ * do.
+ */
 void
 fc_flights_open(FcWriter *writer, FcCache *cache)
 {
+	FC_ASSERT(writer->flying == 0);
 	writer->cache = cache;
 	writer->queue.depth = FC_QUEUE_DEPTH_WRITER;
 	for (uint32_t i = 0; i < cache->shared->device_count; i++)
@@ -62,7 +66,7 @@ fc_flights_open(FcWriter *writer, FcCache *cache)
 	}
 }
 
-/* ---- the entry of a page ------------------------------------------------------- */
+/* ---- the entry of a page ------------------------------------------------- */
 
 static FcAtomic64 *
 meta_of(const FcShared *shared, uint32_t slot)
@@ -90,6 +94,7 @@ entry_moves(const FcShared *shared, uint32_t slot, uint32_t ref, FcState from,
 	FcAtomic64 *meta = meta_of(shared, slot);
 	uint64_t seen = atomic_load(meta);
 
+	FC_ASSERT(fc_meta_staged(from) || from == FC_WRITING_DOOMED);
 	return meta_is(seen, from, ref) &&
 	       atomic_compare_exchange_strong(meta, &seen,
 	                                      to == FC_EMPTY
@@ -109,12 +114,15 @@ settle_entry(FcShared *shared, uint32_t slot, uint32_t ref, uint32_t crc,
 	if (!written && entry_moves(shared, slot, ref, FC_WRITING, FC_EMPTY, 0))
 		fc_chunk_leave(shared, fc_key_file(key), (uint32_t) key);
 
-	/* The block changed meanwhile; the process that doomed the entry counted it out. */
+	/*
+	 * The block changed meanwhile; the process that doomed the entry counted it
+	 * out.
+	 */
 	(void) entry_moves(shared, slot, ref, FC_WRITING_DOOMED, FC_EMPTY, 0);
 	return false;
 }
 
-/* ---- what dead processes have left ----------------------------------------------- */
+/* ---- what dead processes have left --------------------------------------- */
 
 /* A page of a dead filler: keep it if its entry was published, else free it. */
 static void
@@ -126,6 +134,7 @@ rescue_taken(FcShared *shared, uint32_t number, uint64_t word)
 	bool published =
 		meta_is(atomic_load(meta_of(shared, slot)), FC_STAGED, ref);
 
+	FC_ASSERT(fc_page_state(word) == FC_PAGE_TAKEN);
 	if (atomic_compare_exchange_strong(
 			&page->word, &word,
 			fc_page_word(published ? FC_PAGE_STAGED : FC_PAGE_FREE,
@@ -141,12 +150,17 @@ take_up(FcShared *shared, uint32_t number, uint64_t word)
 	uint32_t ref = fc_page_ref(number, fc_page_sequence(word));
 	uint32_t slot = atomic_load(&page->slot);
 
+	FC_ASSERT(fc_page_state(word) == FC_PAGE_STAGED ||
+	          fc_page_state(word) == FC_PAGE_WRITING);
+
 	/* Empty a doomed entry.  Otherwise start again from the beginning. */
 	(void) entry_moves(shared, slot, ref, FC_WRITING_DOOMED, FC_EMPTY, 0);
 	(void) entry_moves(shared, slot, ref, FC_WRITING, FC_STAGED, ref);
 	FC_POINT("entry-taken-up");
 
-	/* If the entry no longer names the page, picking the page will show that. */
+	/*
+	 * If the entry no longer names the page, picking the page will show that.
+	 */
 	if (fc_page_state(word) == FC_PAGE_WRITING)
 		atomic_store(&page->word,
 		             fc_page_word(FC_PAGE_STAGED, fc_page_sequence(word), 0));
@@ -184,7 +198,7 @@ fc_flights_tidy(FcWriter *writer)
 	writer->tidied_ns = fc_clock_ns();
 }
 
-/* ---- several devices --------------------------------------------------------------- */
+/* ---- several devices ----------------------------------------------------- */
 
 static unsigned
 depth_of(const FcWriter *writer)
@@ -202,6 +216,7 @@ share_of_device(const FcWriter *writer)
 	unsigned pages = shared->ring_count < depth ? shared->ring_count : depth;
 	unsigned share = pages / shared->device_count;
 
+	FC_ASSERT(depth > 0 && shared->device_count > 0);
 	if (shared->device_count == 1 || FC_BROKEN(WRITE_SHARE))
 		return depth;
 	return share > 0 ? share : 1;
@@ -211,6 +226,8 @@ static void
 note_late(FcShared *shared, uint32_t device, bool late)
 {
 	FcAtomic32 *noted = &shared->health[device].writes_late;
+
+	FC_ASSERT(device < shared->device_count);
 
 	/* A single device has no others to make room for. */
 	if (shared->device_count > 1 && !FC_BROKEN(WRITE_LATE) &&
@@ -245,7 +262,7 @@ look_at_devices(FcWriter *writer)
 		note_late(shared, i, late[i]);
 }
 
-/* ---- picking --------------------------------------------------------------------- */
+/* ---- picking ------------------------------------------------------------- */
 
 typedef struct Pick
 {
@@ -253,12 +270,16 @@ typedef struct Pick
 	uint64_t staged_ns;
 } Pick;
 
-/* Insert a pick, the oldest first; if there are too many, the youngest is dropped. */
+/*
+ * Insert a pick, the oldest first; if there are too many, the youngest is
+ * dropped.
+ */
 static unsigned
 insert(Pick *picks, unsigned count, unsigned max, Pick new)
 {
 	unsigned at = count < max ? count : max;
 
+	FC_ASSERT(max > 0 && count <= max);
 	while (at > 0 && picks[at - 1].staged_ns > new.staged_ns)
 	{
 		if (at < max)
@@ -279,7 +300,10 @@ is_due(FcShared *shared, uint32_t number, uint64_t now, bool linger)
 
 	if (fc_page_state(atomic_load(&page->word)) != FC_PAGE_STAGED)
 	{
-		/* First clear the bit: a process staging the page now sets it or is seen. */
+		/*
+		 * First clear the bit: a process staging the page now sets it or is
+		 * seen.
+		 */
 		atomic_fetch_and(&shared->ring_staged[number / 64], ~bit);
 		if (fc_page_state(atomic_load(&page->word)) != FC_PAGE_STAGED)
 			return false;
@@ -345,13 +369,17 @@ free_flight(FcWriter *writer)
 	return NULL;
 }
 
-/* Drop a page whose device went out of use, or became late, after it was staged. */
+/*
+ * Drop a page whose device went out of use, or became late, after it was
+ * staged.
+ */
 static void
 drop_staged(FcCache *cache, uint32_t ref, uint32_t slot)
 {
 	FcShared *shared = cache->shared;
 	uint64_t key = key_of(shared, slot);
 
+	FC_ASSERT(fc_key_file(key) < shared->file_count);
 	if (entry_moves(shared, slot, ref, FC_STAGED, FC_EMPTY, 0))
 	{
 		fc_chunk_leave(shared, fc_key_file(key), (uint32_t) key);
@@ -384,7 +412,10 @@ take_off(FcWriter *writer, uint32_t number)
 		return false;
 	if (!entry_moves(shared, slot, ref, FC_STAGED, FC_WRITING, ref))
 	{
-		/* The process that took the entry away may have died before the page was free. */
+		/*
+		 * The process that took the entry away may have died before the page
+		 * was free.
+		 */
 		fc_staging_free(shared, ref);
 		return false;
 	}
@@ -401,6 +432,7 @@ take_off(FcWriter *writer, uint32_t number)
 
 	FcFlight *flight = free_flight(writer);
 
+	FC_ASSERT(flight != NULL && writer->waiting_count < FC_QUEUE_DEPTH_WRITER);
 	*flight = (FcFlight){ .key = key_of(shared, slot),
 		                  .ref = ref,
 		                  .slot = slot,
@@ -424,6 +456,7 @@ fc_flights_submit(FcWriter *writer)
 	uint64_t now = fc_clock_ns();
 	unsigned taken;
 
+	FC_ASSERT(writer->waiting_count <= writer->flying);
 	if (writer->waiting_count == 0)
 		return;
 	for (unsigned i = 0; i < writer->waiting_count; i++)
@@ -450,6 +483,8 @@ fc_flights_begin(FcWriter *writer, bool linger)
 	unsigned depth = depth_of(writer);
 	unsigned count;
 
+	FC_ASSERT(writer->flying <= FC_QUEUE_DEPTH_WRITER);
+
 	/* While offline, nothing is touched. */
 	if (fc_mode(writer->cache, NULL) == FC_OFFLINE)
 		return;
@@ -465,7 +500,7 @@ fc_flights_begin(FcWriter *writer, bool linger)
 	fc_flights_submit(writer);
 }
 
-/* ---- finishing ------------------------------------------------------------------- */
+/* ---- finishing ----------------------------------------------------------- */
 
 static void
 land(FcWriter *writer, FcFlight *flight)
@@ -473,6 +508,7 @@ land(FcWriter *writer, FcFlight *flight)
 	FcCache *cache = writer->cache;
 	bool written = flight->transfer.result == FC_BLOCK_SIZE;
 
+	FC_ASSERT(flight->used && writer->flying > 0);
 	fc_devices_write_done(cache, flight->transfer.device,
 	                      fc_clock_ns() - flight->start_ns,
 	                      fc_devices_outcome(flight->transfer.result));
@@ -493,6 +529,8 @@ fc_flights_finish(FcWriter *writer, unsigned min, uint64_t timeout_ns)
 {
 	FcTransfer *done[FC_QUEUE_DEPTH_WRITER];
 	unsigned count;
+
+	FC_ASSERT(writer->waiting_count <= writer->flying);
 
 	/* The kernel had no room for any: nothing is under way to wait for. */
 	if (writer->flying == writer->waiting_count)

@@ -9,6 +9,7 @@
 uint32_t
 fc_geometry_slot_count(const FcCache *cache)
 {
+	FC_ASSERT(atomic_load(&cache->shared->geometry) != 0);
 	return fc_geometry_sets(atomic_load(&cache->shared->geometry)) * FC_WAYS;
 }
 
@@ -21,6 +22,7 @@ fc_geometry_size(const FcCache *cache)
 	uint32_t room = atomic_load(&shared->room_sets);
 	bool moving = fc_geometry_moving(geometry);
 
+	FC_ASSERT(sets > 0 && sets <= shared->set_count);
 	return (FcSize){
 		.slots = sets * FC_WAYS,
 		.slots_max = shared->set_count * FC_WAYS,

@@ -19,6 +19,7 @@
 static inline uint64_t
 fc_geometry_word(uint32_t old_sets, uint32_t new_sets)
 {
+	FC_ASSERT(old_sets > 0 && new_sets > 0);
 	return (uint64_t) old_sets << 32 | new_sets;
 }
 
@@ -60,7 +61,9 @@ fc_geometry_least(uint64_t geometry)
 	return old_sets < new_sets ? old_sets : new_sets;
 }
 
-/* After so many throws, the home is chosen by a rule that may move more blocks. */
+/*
+ * After so many throws, the home is chosen by a rule that may move more blocks.
+ */
 #define FC_HOME_THROWS 64
 
 /*
@@ -75,6 +78,7 @@ fc_home(const FcShared *shared, uint64_t key, uint32_t sets)
 {
 	uint64_t hash = fc_mix(key);
 
+	FC_ASSERT(sets > 0 && sets <= shared->set_count);
 	for (int throw = 0; throw < FC_HOME_THROWS; throw ++)
 	{
 		uint32_t set = (uint32_t) (((hash >> 32) * shared->set_count) >> 32);

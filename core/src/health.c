@@ -40,7 +40,10 @@
 #define DEVICE_ERRORS_MAX 32
 #define CORRUPT_SLOTS_MAX 256
 
-/* Where a read cannot be abandoned (no AIO), it is late after this and the deadline. */
+/*
+ * Where a read cannot be abandoned (no AIO), it is late after this and the
+ * deadline.
+ */
 #define LATE_NS SECOND_NS
 
 /* Waking up this much later than requested is normal. */
@@ -54,6 +57,7 @@
 void
 fc_health_absent(FcShared *shared, uint32_t device)
 {
+	FC_ASSERT(device < shared->device_count);
 	atomic_store(&shared->health[device].state, FC_DEVICE_ABSENT);
 }
 
@@ -76,6 +80,7 @@ fc_health_move(FcCache *cache, uint32_t device, FcDeviceState from,
 {
 	uint32_t state = from;
 
+	FC_ASSERT(device < cache->shared->device_count && from != to);
 	return atomic_compare_exchange_strong(&cache->shared->health[device].state,
 	                                      &state, to);
 }
@@ -86,6 +91,7 @@ take_out_of_use(FcCache *cache, uint32_t device, FcDeviceState state,
 {
 	FcDeviceState now = fc_health_state(cache->shared, device);
 
+	FC_ASSERT(state > FC_DEVICE_IN_SERVICE && !fc_health_bypassed(state));
 	while (now == FC_DEVICE_IN_SERVICE || fc_health_bypassed(now))
 	{
 		if (fc_health_move(cache, device, now, state))
@@ -131,6 +137,7 @@ void
 fc_health_read_done(FcCache *cache, uint32_t device, uint64_t ns,
                     FcOutcome outcome)
 {
+	FC_ASSERT(device < cache->shared->device_count);
 	if ((outcome == FC_OUTCOME_TIMEOUT &&
 	     ns <= cache->read_deadline_ns + oversleep_max(cache)) ||
 	    (outcome == FC_OUTCOME_OK && ns > LATE_NS &&
@@ -147,6 +154,7 @@ void
 fc_health_write_done(FcCache *cache, uint32_t device, uint64_t ns,
                      FcOutcome outcome)
 {
+	FC_ASSERT(device < cache->shared->device_count);
 	(void) ns;
 	if (outcome == FC_OUTCOME_ERROR &&
 	    too_many(&cache->shared->health[device].write_errors,
@@ -158,6 +166,7 @@ fc_health_write_done(FcCache *cache, uint32_t device, uint64_t ns,
 void
 fc_health_corrupt(FcCache *cache, uint32_t device)
 {
+	FC_ASSERT(device < cache->shared->device_count);
 	if (too_many(&cache->shared->health[device].corrupt, CORRUPT_SLOTS_MAX))
 		take_out_of_use(cache, device, FC_DEVICE_CORRUPTS,
 		                FC_REASON_CORRUPTION);

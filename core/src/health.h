@@ -20,10 +20,14 @@ fc_health_usable(const FcShared *shared, uint32_t device)
 	                            memory_order_relaxed) == FC_DEVICE_IN_SERVICE;
 }
 
-/* May more be written to it?  It is usable, and its earlier writes are not late. */
+/*
+ * May more be written to it?  It is usable, and its earlier writes are not
+ * late.
+ */
 static inline bool
 fc_health_takes(const FcShared *shared, uint32_t device)
 {
+	FC_ASSERT(device < shared->device_count);
 	return fc_health_usable(shared, device) &&
 	       atomic_load_explicit(&shared->health[device].writes_late,
 	                            memory_order_relaxed) == 0;
@@ -32,6 +36,7 @@ fc_health_takes(const FcShared *shared, uint32_t device)
 static inline FcDeviceState
 fc_health_state(const FcShared *shared, uint32_t device)
 {
+	FC_ASSERT(device < shared->device_count);
 	return (FcDeviceState) atomic_load(&shared->health[device].state);
 }
 

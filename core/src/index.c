@@ -86,6 +86,7 @@ find_in(const FcShared *shared, uint32_t number, uint64_t key, FcSeen *seen)
 static bool
 same_entry(uint64_t meta, const FcSeen *seen)
 {
+	FC_ASSERT(fc_meta_serves(seen->meta));
 	if (meta == seen->meta)
 		return true;
 	if (!fc_meta_staged(seen->meta))
@@ -130,7 +131,7 @@ fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 	       same_entry(atomic_load(&set->meta[way]), seen);
 }
 
-/* ---- changes ---------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------- */
 
 /*
  * Make an entry stop saying where the block is.  The key stays, so that the way
@@ -147,6 +148,7 @@ forget(FcShared *shared, FcSet *set, unsigned way, uint64_t meta)
 	                    ? fc_meta_as(meta, FC_WRITING_DOOMED, ref)
 	                    : fc_meta_next(meta, FC_EMPTY, 0);
 
+	FC_ASSERT(fc_meta_serves(meta));
 	if (state == FC_WRITING && FC_BROKEN(WRITING_DOOM))
 		return true;
 	if (!atomic_compare_exchange_strong(&set->meta[way], &meta, next))
@@ -163,6 +165,7 @@ forget(FcShared *shared, FcSet *set, unsigned way, uint64_t meta)
 static bool
 doom(FcSet *set, unsigned way, uint64_t meta)
 {
+	FC_ASSERT(fc_meta_state(meta) == FC_FILLING);
 	if (FC_BROKEN(DOOM))
 		return true;
 	return atomic_compare_exchange_strong(
@@ -244,6 +247,7 @@ invalidate_in(FcCache *cache, uint64_t key, FcHome *home)
 	FcSet *set = fc_set(cache->shared, home->set);
 	FcHeld held = FC_HELD_NOT;
 
+	FC_ASSERT(fc_key_file(key) != FC_FILE_NONE);
 	home->generation = atomic_fetch_add(&set->generation, 1) + 1;
 	FC_POINT("set-generation-moved");
 	if (FC_BROKEN(INVALIDATE) ||
@@ -266,7 +270,9 @@ invalidate_in(FcCache *cache, uint64_t key, FcHome *home)
 	return held;
 }
 
-/* At both homes: the old one first, since blocks move from the old to the new. */
+/*
+ * At both homes: the old one first, since blocks move from the old to the new.
+ */
 static FcHeld
 invalidate_homes(FcCache *cache, uint64_t key, uint64_t geometry,
                  FcHome *home_out)
@@ -305,7 +311,7 @@ fc_index_invalidate(FcCache *cache, uint64_t key, FcHome *home_out)
 	return held;
 }
 
-/* ---- walks through all sets ------------------------------------------------- */
+/* ---- walks through all sets ---------------------------------------------- */
 
 /* What a walk looks for, and how much it has dropped. */
 typedef struct Walk
@@ -376,6 +382,8 @@ fc_index_invalidate_file(FcCache *cache, uint32_t number, uint32_t first,
 {
 	Walk walk = { .number = number, .first = first, .last = last };
 
+	FC_ASSERT(number != FC_FILE_NONE && number < cache->shared->file_count);
+	FC_ASSERT(first <= last);
 	walk_sets(cache, &walk);
 }
 

@@ -69,6 +69,7 @@ fc_meta_staged(uint64_t meta)
 static inline uint64_t
 fc_meta_as(uint64_t meta, FcState state, uint32_t high)
 {
+	FC_ASSERT(state > FC_EMPTY && state <= FC_WRITING_DOOMED);
 	return ((uint64_t) high << 32) | (meta & FC_META_SEQUENCE_MASK) |
 	       (uint64_t) state;
 }
@@ -77,6 +78,7 @@ fc_meta_as(uint64_t meta, FcState state, uint32_t high)
 static inline uint64_t
 fc_meta_next(uint64_t meta, FcState state, uint32_t high)
 {
+	FC_ASSERT(state == FC_EMPTY || state == FC_FILLING);
 	return ((uint64_t) high << 32) |
 	       ((meta + FC_META_SEQUENCE_ONE) & FC_META_SEQUENCE_MASK) |
 	       (uint64_t) state;
@@ -106,6 +108,7 @@ typedef struct FcSet
 static inline FcSet *
 fc_set(const FcShared *shared, uint32_t number)
 {
+	FC_ASSERT(number < shared->set_count);
 	return (FcSet *) (void *) ((char *) shared + shared->sets_offset +
 	                           (uint64_t) number * shared->set_size);
 }
@@ -116,7 +119,7 @@ fc_set_of_slot(const FcShared *shared, uint32_t slot)
 	return fc_set(shared, slot / FC_WAYS);
 }
 
-/* ---- index.c: which slot holds a block -------------------------------------- */
+/* ---- index.c: which slot holds a block ----------------------------------- */
 
 /* An entry as it was seen. */
 typedef struct FcSeen
@@ -170,7 +173,7 @@ extern void fc_index_invalidate_file(FcCache *cache, uint32_t number,
                                      uint32_t first, uint32_t last);
 extern void fc_index_clear(FcCache *cache);
 
-/* ---- claim.c: claiming a slot ------------------------------------------------- */
+/* ---- claim.c: claiming a slot -------------------------------------------- */
 
 /*
  * Claim a way for the ticket's block.  On FC_OK the caller owns the slot and
@@ -179,7 +182,10 @@ extern void fc_index_clear(FcCache *cache);
 extern FC_MUST_CHECK FcStatus fc_claim(FcCache *cache, const FcTicket *ticket,
                                        FcSeen *claim);
 
-/* The same for a block that is cached elsewhere and moves into the ticket's set. */
+/*
+ * The same for a block that is cached elsewhere and moves into the ticket's
+ * set.
+ */
 extern FC_MUST_CHECK FcStatus fc_claim_move(FcCache *cache,
                                             const FcTicket *ticket,
                                             const FcSeen *from, FcSeen *claim);

@@ -29,12 +29,15 @@
 #define SLOTS_PER_CHANGE_COUNTER 128
 #define SLOTS_PER_COUNTERS_BYTE  4
 
-/* The largest power of 2 not above at_most, within limits that are powers of 2. */
+/*
+ * The largest power of 2 not above at_most, within limits that are powers of 2.
+ */
 static uint32_t
 power_of_2(uint64_t at_most, uint32_t min, uint32_t max)
 {
 	uint32_t power = min;
 
+	FC_ASSERT((min & (min - 1)) == 0 && (max & (max - 1)) == 0 && min <= max);
 	while (power < max && power <= at_most / 2)
 		power *= 2;
 	return power;
@@ -48,7 +51,9 @@ files_for(uint32_t slots)
 	                  1U << 31);
 }
 
-/* Counters exist several times, so that processes do not slow each other down. */
+/*
+ * Counters exist several times, so that processes do not slow each other down.
+ */
 static uint32_t
 shards_for(uint32_t slots, uint32_t devices)
 {
@@ -62,6 +67,7 @@ place_aligned(uint64_t *end, uint64_t size, uint64_t align)
 {
 	uint64_t offset = (*end + align - 1) & ~(align - 1);
 
+	FC_ASSERT((align & (align - 1)) == 0);
 	*end = offset + size;
 	return offset;
 }
@@ -152,5 +158,7 @@ fc_layout(const FcConfig *config, FcShared *shared)
 	shared->sets_offset =
 		place(&end, (uint64_t) shared->set_count * shared->set_size);
 	shared->memory_size = end;
+	FC_ASSERT(shared->ring_offset % FC_IO_ALIGN == 0 &&
+	          end > shared->sets_offset);
 	return true;
 }

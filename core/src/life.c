@@ -15,6 +15,7 @@
 uint64_t
 fc_life_found(const FcDevice *devices, uint32_t count)
 {
+	FC_ASSERT(count > 0 && count <= FC_DEVICES_MAX);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		const FcLabel *label = &devices[i].label;
@@ -31,6 +32,8 @@ fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 {
 	FcShared *shared = cache->shared;
 	uint32_t count = shared->device_count;
+
+	FC_ASSERT(count > 0 && shared->set_count % count == 0);
 
 	/* Until this function ends, the memory belongs to no life. */
 	shared->nonce = 0;
@@ -59,7 +62,7 @@ fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 	return FC_OK;
 }
 
-/* ---- the control file --------------------------------------------------------- */
+/* ---- the control file ---------------------------------------------------- */
 
 void
 fc_life_control_begins(FcCache *cache, uint32_t crc)

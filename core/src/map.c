@@ -23,12 +23,14 @@ fc_map_record_size(const FcShared *shared)
 {
 	size_t state = shared->set_size - sizeof(FcSet);
 
+	FC_ASSERT(shared->set_size >= sizeof(FcSet));
 	return (uint32_t) ((sizeof(FcDiskRecord) + state + 63) & ~(size_t) 63);
 }
 
 uint32_t
 fc_map_sets_of_file(const FcShared *shared)
 {
+	FC_ASSERT(shared->device_count > 0);
 	return fc_geometry_new(atomic_load(&shared->geometry)) /
 	       shared->device_count;
 }
@@ -80,6 +82,7 @@ fc_map_transfer(int fd, void *buffer, size_t size, off_t offset, bool writes)
 {
 	char *at = buffer;
 
+	FC_ASSERT(size % FC_IO_ALIGN == 0 && offset % FC_IO_ALIGN == 0);
 	while (size > 0)
 	{
 		ssize_t done =

@@ -1,6 +1,7 @@
 /*
  * map.h
- *		The map in the cache files: what is cached, over a shutdown and a reboot.
+ *		The map in the cache files: what is cached, over a shutdown and a
+ *		reboot.
  *
  * After the slots of each cache file comes a record for each of its sets (keys,
  * checksums, the policy's state), and after the records of the first file come
@@ -18,7 +19,9 @@
 #include "ondisk.h"
 #include "shared.h"
 
-/* Bytes read or written at once; no record crosses the border of such a chunk. */
+/*
+ * Bytes read or written at once; no record crosses the border of such a chunk.
+ */
 #define FC_MAP_CHUNK (1U << 20)
 
 extern uint32_t fc_map_record_size(const FcShared *shared);
@@ -31,7 +34,9 @@ extern uint32_t fc_map_sets_of_file(const FcShared *shared);
 extern off_t fc_map_records_begin(const FcShared *shared);
 extern off_t fc_map_files_begin(const FcShared *shared);
 
-/* Bytes of so many files, including the replacement policy's state after them. */
+/*
+ * Bytes of so many files, including the replacement policy's state after them.
+ */
 extern uint64_t fc_map_files_size(uint32_t count, uint64_t replacement_size);
 
 /* Bytes of the replacement policy's state of all sets. */
@@ -41,7 +46,10 @@ extern uint64_t fc_map_replacement_size(const FcShared *shared);
 extern bool fc_map_transfer(int fd, void *buffer, size_t size, off_t offset,
                             bool writes);
 
-/* Is the map's record of this set yet to be processed?  Then leave the set alone. */
+/*
+ * Is the map's record of this set yet to be processed?  Then leave the set
+ * alone.
+ */
 extern bool fc_map_load_expects(const FcShared *shared, uint32_t set_number);
 
 #endif

@@ -41,7 +41,7 @@
  */
 #define FROM_MAP ((FC_GENERATION_ONE << 48) + FC_NUMBER_ASLEEP)
 
-/* ---- the files -------------------------------------------------------------- */
+/* ---- the files ----------------------------------------------------------- */
 
 static bool
 take_file(FcShared *shared, const FcDiskFile *line)
@@ -133,6 +133,7 @@ take_files(FcCache *cache, uint64_t nonce)
 
 		for (uint32_t i = 0; i < files->count; i++)
 			taken += take_file(shared, &line[i]);
+		FC_ASSERT(taken <= files->count && files->count < shared->file_count);
 		memcpy(FC_AT(shared, replacement_offset, char), line + files->count,
 		       files->replacement_size);
 		atomic_store(&shared->asleep_count, taken);
@@ -208,7 +209,7 @@ fc_map_load_begin(FcCache *cache, const FcIdentity *identity)
 	return start;
 }
 
-/* ---- leaving a map to the next life -------------------------------------------- */
+/* ---- leaving a map to the next life -------------------------------------- */
 
 /* Has no process except the one that began this life done anything in it? */
 static bool
@@ -250,9 +251,11 @@ fc_map_load_leave(FcCache *cache)
 	return FC_OK;
 }
 
-/* ---- the records ------------------------------------------------------------ */
+/* ---- the records --------------------------------------------------------- */
 
-/* Take in one block of a record, as a fill whose ticket is as old as this life. */
+/*
+ * Take in one block of a record, as a fill whose ticket is as old as this life.
+ */
 static void
 take_block(FcCache *cache, uint32_t set_number, unsigned way, uint64_t key,
            uint32_t crc, uint64_t mode_word)
@@ -265,6 +268,7 @@ take_block(FcCache *cache, uint32_t set_number, unsigned way, uint64_t key,
 	                 (claimed & FC_META_SEQUENCE_MASK) | (uint64_t) FC_VALID;
 	uint64_t untouched = 0;
 
+	FC_ASSERT(way < FC_WAYS && cache->token != 0);
 	if (number == FC_FILE_NONE || number >= shared->file_count ||
 	    fc_index_set_of(shared, key) != set_number ||
 	    !atomic_compare_exchange_strong(&set->meta[way], &untouched, claimed))
@@ -313,6 +317,7 @@ take_record(FcCache *cache, uint32_t set_number, const FcDiskRecord *record)
 	FcSet *set = fc_set(shared, set_number);
 	uint64_t mode_word = atomic_load(&shared->mode_word);
 
+	FC_ASSERT(set_number < shared->set_count);
 	if ((record->nonce != shared->map_nonce && !FC_BROKEN(NONCE)) ||
 	    record->set != set_number ||
 	    (record->crc != fc_map_record_crc(record, fc_map_record_size(shared)) &&
@@ -336,6 +341,7 @@ fc_map_load_expects(const FcShared *shared, uint32_t set_number)
 {
 	uint32_t chunk;
 
+	FC_ASSERT(set_number < shared->set_count);
 	if (atomic_load_explicit(&shared->map_nonce, memory_order_relaxed) == 0 ||
 	    atomic_load(&fc_set(shared, set_number)->generation) != 0)
 		return false;
@@ -355,6 +361,7 @@ load_chunk(FcCache *cache, uint32_t device, uint32_t chunk, char *buffer)
 	uint32_t first = chunk * per_chunk;
 	char *room = buffer + FC_MAP_CHUNK;
 
+	FC_ASSERT(device < shared->device_count && cache->token != 0);
 	if (first >= sets)
 		return false;
 	if (cache->devices[device].fd < 0 ||

@@ -28,7 +28,7 @@
 #include "map.h"
 #include "superblock.h"
 
-/* ---- records ---------------------------------------------------------------- */
+/* ---- records ------------------------------------------------------------- */
 
 static bool
 make_record(const FcShared *shared, uint32_t set_number, FcDiskRecord *record)
@@ -36,6 +36,7 @@ make_record(const FcShared *shared, uint32_t set_number, FcDiskRecord *record)
 	FcSet *set = fc_set(shared, set_number);
 	uint32_t size = fc_map_record_size(shared);
 
+	FC_ASSERT(set_number < shared->set_count);
 	memset(record, 0, size);
 	for (unsigned way = 0; way < FC_WAYS; way++)
 	{
@@ -66,6 +67,7 @@ save_records(const FcCache *cache, uint32_t device, char *buffer)
 	uint32_t sets = fc_map_sets_of_file(shared);
 	char *room = buffer + FC_MAP_CHUNK; /* of one record, before it is placed */
 
+	FC_ASSERT(per_chunk > 0 && device < shared->device_count);
 	for (uint32_t first = 0; first < sets; first += per_chunk)
 	{
 		bool any = false;
@@ -90,7 +92,7 @@ save_records(const FcCache *cache, uint32_t device, char *buffer)
 	return true;
 }
 
-/* ---- files ------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
 /* May the file's blocks be used in another life? */
 static bool
@@ -98,6 +100,7 @@ is_kept(const FcShared *shared, uint32_t number)
 {
 	const FcFileEntry *entry = &fc_files(shared)[number];
 
+	FC_ASSERT(number != FC_FILE_NONE && number < shared->file_count);
 	return atomic_load(&fc_tags(shared)[number]) != 0 &&
 	       fc_generation_state(atomic_load(&fc_generations(shared)[number])) !=
 	           FC_NUMBER_RETIRED &&
@@ -158,9 +161,12 @@ save_files(const FcCache *cache)
 	return saved;
 }
 
-/* ---- the whole map ------------------------------------------------------------ */
+/* ---- the whole map ------------------------------------------------------- */
 
-/* Reserve space at the end of a file, so that a full file system leaves no half map. */
+/*
+ * Reserve space at the end of a file, so that a full file system leaves no half
+ * map.
+ */
 static bool
 reserve(const FcCache *cache, uint32_t device)
 {
@@ -169,6 +175,7 @@ reserve(const FcCache *cache, uint32_t device)
 	off_t end = fc_map_files_begin(shared);
 	int error;
 
+	FC_ASSERT(cache->devices[device].fd >= 0 && from < end);
 	if (device == 0)
 		end += (off_t) fc_map_files_size(shared->file_count,
 		                                 fc_map_replacement_size(shared));
@@ -184,6 +191,7 @@ mark_clean(FcCache *cache, const FcCheckpoint *checkpoint)
 {
 	FcShared *shared = cache->shared;
 
+	FC_ASSERT(shared->nonce != 0);
 	for (uint32_t i = 0; i < shared->device_count; i++)
 	{
 		FcLabel label = cache->devices[i].label;
@@ -220,7 +228,10 @@ fc_map_save(FcCache *cache, const FcCheckpoint *checkpoint)
 	char *buffer;
 	bool saved = true;
 
-	/* Do not keep what is offline, or what a crashed process may have overwritten. */
+	/*
+	 * Do not keep what is offline, or what a crashed process may have
+	 * overwritten.
+	 */
 	if (shared->nonce == 0 || fc_mode(cache, NULL) == FC_OFFLINE ||
 	    fc_map_unsynced(cache) ||
 	    (uint32_t) atomic_load(&shared->everyone) != 0 ||

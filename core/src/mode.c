@@ -27,6 +27,8 @@ fc_mode_set(FcCache *cache, FcMode mode, FcReason reason)
 	uint64_t old = atomic_load(mode_word);
 	uint64_t new;
 
+	FC_ASSERT(mode <= FC_OFFLINE && (unsigned) reason <= 0xff);
+
 	/*
 	 * The epoch advances with every change of the mode, so that a hit or a fill
 	 * that began earlier is invalid: this makes the map worthless before the

@@ -71,6 +71,7 @@ choose_slot(FcCache *cache, FcProber *prober, uint32_t device)
 	                shared->device_count;
 	uint32_t number = device;
 
+	FC_ASSERT(sets > 0 && device < shared->device_count);
 	for (uint32_t try = 0; try < SETS_TRIED; try++)
 	{
 		const FcSet *set;
@@ -91,6 +92,7 @@ fc_probe_begin(FcCache *cache, uint32_t device)
 	Probe *probe;
 	FcTransfer *transfer;
 
+	FC_ASSERT(device < cache->shared->device_count);
 	if (prober == NULL || prober->probe[device].under_way)
 		return false;
 	probe = &prober->probe[device];
@@ -103,7 +105,9 @@ fc_probe_begin(FcCache *cache, uint32_t device)
 	return probe->under_way;
 }
 
-/* Deliver finished probes, waiting up to timeout_ns for one; returns how many. */
+/*
+ * Deliver finished probes, waiting up to timeout_ns for one; returns how many.
+ */
 static unsigned
 collect_some(FcCache *cache, uint64_t timeout_ns, FcProbeDone *done)
 {
@@ -117,6 +121,7 @@ collect_some(FcCache *cache, uint64_t timeout_ns, FcProbeDone *done)
 	{
 		Probe *probe = back[i]->tag;
 
+		FC_ASSERT(probe->under_way);
 		probe->under_way = false;
 		done(cache, (uint32_t) (probe - prober->probe), now - probe->start_ns,
 		     fc_devices_outcome(probe->transfer.result));
@@ -136,7 +141,10 @@ fc_probe_collect(FcCache *cache, unsigned new_ones, uint64_t timeout_ns,
 		return;
 	(void) collect_some(cache, 0, done);
 
-	/* If an old probe comes meanwhile, that does no harm: the new one is then late. */
+	/*
+	 * If an old probe comes meanwhile, that does no harm: the new one is then
+	 * late.
+	 */
 	for (; new_ones > 0 && waited < timeout_ns &&
 	       cache->prober->queue.in_flight > 0;
 	     new_ones -= count < new_ones ? count : new_ones)

@@ -52,7 +52,10 @@ start_time_of(uint32_t pid)
 		return length < 0 && errno == ESRCH ? 0 : UINT64_MAX;
 	text[length] = '\0';
 
-	/* The second field is the command in parentheses, which may contain anything. */
+	/*
+	 * The second field is the command in parentheses, which may contain
+	 * anything.
+	 */
 	char *field = strrchr(text, ')');
 
 	if (field == NULL || field[1] == '\0')
@@ -85,6 +88,7 @@ short_start(uint64_t start_time)
 static uint64_t
 word_of(uint32_t pid, uint32_t start, uint32_t incarnation)
 {
+	FC_ASSERT(start <= START_MASK && incarnation <= 0xffff);
 	return (uint64_t) pid << (START_BITS + 16) | (uint64_t) start << 16 |
 	       incarnation;
 }
@@ -154,6 +158,7 @@ take_place(FcCache *cache, uint32_t place, uint64_t seen)
 	uint32_t pid = (uint32_t) getpid();
 	uint32_t incarnation = (incarnation_of(seen) + 1) & 0xffff;
 
+	FC_ASSERT(cache->token == 0 && place < cache->shared->process_count);
 	if (incarnation == 0)
 		incarnation = 1;
 	if (!atomic_compare_exchange_strong(
@@ -202,6 +207,8 @@ fc_process_end(FcCache *cache)
 {
 	if (cache->token == 0)
 		return;
+
+	FC_ASSERT(cache->process < cache->shared->process_count);
 
 	FcAtomic64 *word = &fc_processes(cache->shared)[cache->process].word;
 	uint64_t mine = atomic_load(word);

@@ -29,6 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fcache/assert.h"
 #include "fcache/cache.h"
 
 /* A queue of less depth is not worth having; then the plain engine is used. */
@@ -40,6 +41,7 @@
 void
 fc_queue_open(FcQueue *queue, unsigned depth)
 {
+	FC_ASSERT(depth > 0);
 	memset(queue, 0, sizeof(*queue));
 	queue->depth = depth < FC_QUEUE_DEPTH_MAX ? depth : FC_QUEUE_DEPTH_MAX;
 
@@ -65,11 +67,12 @@ fc_queue_close(FcQueue *queue)
 	memset(queue, 0, sizeof(*queue));
 }
 
-/* ---- submitting -------------------------------------------------------------- */
+/* ---- submitting ---------------------------------------------------------- */
 
 static void
 finish(FcQueue *queue, FcTransfer *transfer, ssize_t result)
 {
+	FC_ASSERT(queue->done_count < FC_QUEUE_DEPTH_MAX);
 	transfer->result = result;
 	queue->done[queue->done_count++] = transfer;
 }
@@ -97,12 +100,15 @@ start_own_way(FcQueue *queue, FcTransfer *transfer)
 		i++;
 	if (i == queue->own_way_count)
 		queue->own_way[queue->own_way_count++] = device;
+	FC_ASSERT(queue->own_way_count <= FC_DEVICES_MAX);
 	device->ops->start(device, transfer);
 }
 
 static struct iocb
 request_of(const FcTransfer *transfer)
 {
+	FC_ASSERT(transfer->offset % FC_IO_ALIGN == 0);
+	FC_ASSERT((uintptr_t) transfer->page % FC_IO_ALIGN == 0);
 	return (struct iocb){
 		.aio_data = (uint64_t) (uintptr_t) transfer,
 		.aio_lio_opcode = transfer->write ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD,
@@ -121,6 +127,7 @@ aio_submit(FcQueue *queue, FcTransfer *const transfer[], unsigned count)
 	struct iocb *requests[FC_QUEUE_DEPTH_MAX];
 	unsigned taken = 0;
 
+	FC_ASSERT(count > 0 && count <= FC_QUEUE_DEPTH_MAX);
 	for (unsigned i = 0; i < count; i++)
 	{
 		request[i] = request_of(transfer[i]);
@@ -162,6 +169,7 @@ fc_queue_submit(FcQueue *queue, FcTransfer *const transfer[], unsigned count)
 	unsigned room = queue->depth - queue->in_flight;
 	unsigned taken = 0;
 
+	FC_ASSERT(queue->in_flight <= queue->depth);
 	if (count > room)
 		count = room;
 	while (taken < count)
@@ -190,13 +198,14 @@ fc_queue_submit(FcQueue *queue, FcTransfer *const transfer[], unsigned count)
 	return taken;
 }
 
-/* ---- waiting --------------------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------- */
 
 static unsigned
 take_done(FcQueue *queue, FcTransfer *done[], unsigned max)
 {
 	unsigned count = queue->done_count < max ? queue->done_count : max;
 
+	FC_ASSERT(queue->done_count <= queue->in_flight);
 	memcpy(done, queue->done, count * sizeof(FcTransfer *));
 	queue->done_count -= count;
 	memmove(queue->done, queue->done + count,
@@ -240,6 +249,7 @@ take_from_kernel(FcQueue *queue, unsigned min, uint64_t timeout_ns,
 		done[i] = (FcTransfer *) (uintptr_t) event[i].data;
 		done[i]->result = event[i].res;
 	}
+	FC_ASSERT((unsigned) got <= queue->in_kernel);
 	queue->in_kernel -= (unsigned) got;
 	return (unsigned) got;
 }
@@ -294,6 +304,7 @@ fc_queue_reap(FcQueue *queue, unsigned min, uint64_t timeout_ns,
 		if (queue->own_way_count > 0)
 			nanosleep(&(struct timespec){ .tv_nsec = OWN_WAY_NAP_NS }, NULL);
 	}
+	FC_ASSERT(count <= queue->in_flight);
 	queue->in_flight -= count;
 	return count;
 }

@@ -3,8 +3,8 @@
  *		A read: from the look-up to the caller's buffer.
  *
  *	look up		note mode and generations, find the entry
- *	read		the slot, into a page of the process's own (reader.c); or, if the
- *				block is not there yet, the page of the staging ring
+ *	read		the slot, into a page of the process's own (reader.c); or, if
+ *				the block is not there yet, the page of the staging ring
  *	judge		is the CRC32C right, and are the whole entry, the file's
  *				generation and the mode still the same?
  *	copy		only now, into the caller's buffer
@@ -28,7 +28,9 @@
 #include "reader.h"
 #include "staging.h"
 
-/* How often a block is looked up if it moves from the ring to flash meanwhile. */
+/*
+ * How often a block is looked up if it moves from the ring to flash meanwhile.
+ */
 #define LOOKS_MAX 3
 
 #define CACHE_LINE 64
@@ -36,7 +38,7 @@
 /* No more than fits in a processor's own cache beside what it is working on. */
 #define FETCH_PAGES_MAX 32
 
-/* ---- look-ups ---------------------------------------------------------------- */
+/* ---- look-ups ------------------------------------------------------------ */
 
 static bool
 may_serve(const FcCache *cache, const FcFile *file)
@@ -46,13 +48,17 @@ may_serve(const FcCache *cache, const FcFile *file)
 	           FC_CACHE_POLICY_NONE;
 }
 
-/* Note what must be unchanged when the block is served or filled; find its entry. */
+/*
+ * Note what must be unchanged when the block is served or filled; find its
+ * entry.
+ */
 static bool
 note_and_find(const FcShared *shared, const FcFile *file, uint32_t block,
               uint64_t mode_word, FcTicket *ticket, FcSeen *seen)
 {
 	uint64_t key = fc_key(file->number, block);
 
+	FC_ASSERT(file->number != FC_FILE_NONE && block != FC_BLOCKS_ALL);
 	ticket->mode_word = mode_word;
 	ticket->file = file->number;
 	ticket->block = block;
@@ -97,6 +103,7 @@ read_holds(FcCache *cache, const FcTicket *ticket, const FcSeen *seen)
 	FcShared *shared = cache->shared;
 	uint64_t key = fc_key(ticket->file, ticket->block);
 
+	FC_ASSERT(ticket->file < shared->file_count);
 	if (!FC_BROKEN(ENTRY_COMPARE) && !fc_index_holds(shared, key, seen))
 		return false;
 	if (!FC_BROKEN(REPLAY_FILE) &&
@@ -110,13 +117,14 @@ read_holds(FcCache *cache, const FcTicket *ticket, const FcSeen *seen)
 static FcStatus
 missed(FcCache *cache, const FcTicket *ticket)
 {
+	FC_ASSERT(ticket->file != FC_FILE_NONE);
 	fc_count(cache, FC_COUNT_misses, 1);
 	atomic_fetch_add_explicit(&fc_files(cache->shared)[ticket->file].misses, 1,
 	                          memory_order_relaxed);
 	return FC_MISS;
 }
 
-/* ---- runs ---------------------------------------------------------------------- */
+/* ---- runs ---------------------------------------------------------------- */
 
 /* The request, and the entries that were found. */
 typedef struct Run
@@ -153,6 +161,7 @@ static bool
 checksum_right(FcCache *cache, uint64_t key, const FcSeen *seen,
                const void *page)
 {
+	FC_ASSERT(!fc_meta_staged(seen->meta));
 	if (FC_BROKEN(CRC) || fc_crc32c_slot(key, page) == fc_meta_high(seen->meta))
 		return true;
 
@@ -166,6 +175,7 @@ checksum_right(FcCache *cache, uint64_t key, const FcSeen *seen,
 static void
 hit(Run *run, FcTicket *ticket, const FcSeen *seen)
 {
+	FC_ASSERT(fc_meta_serves(seen->meta));
 	ticket->slot = seen->slot;
 	ticket->meta = seen->meta;
 	ticket->crc = seen->crc;
@@ -179,6 +189,7 @@ count_hits(const Run *run)
 {
 	if (run->hits == 0)
 		return;
+	FC_ASSERT(run->staged_hits <= run->hits && run->hits <= FC_RUN_BLOCKS_MAX);
 	fc_count(run->cache, FC_COUNT_hits, run->hits);
 	fc_count(run->cache, FC_COUNT_staged_hits, run->staged_hits);
 	atomic_fetch_add_explicit(
@@ -197,6 +208,7 @@ judge(void *context, unsigned index, const void *page, bool failed)
 	const FcSeen *seen = &run->seen[index];
 	uint64_t key = fc_key(ticket->file, ticket->block);
 
+	FC_ASSERT(index < run->found && (page == NULL || !failed));
 	FC_POINT("slot-read");
 	/* A copy that cannot be read is useless; make room for a better one. */
 	if (failed)
@@ -225,6 +237,7 @@ find_block(Run *run, uint32_t block, unsigned i)
 	FcSeen *seen = &run->seen[run->found];
 	FcStatus *status = &run->status[i];
 
+	FC_ASSERT(run->found < FC_RUN_BLOCKS_MAX);
 	for (int look = 1;; look++)
 	{
 		*status = fc_read_look_up(cache, run->file, block, ticket, seen);
@@ -246,7 +259,10 @@ find_block(Run *run, uint32_t block, unsigned i)
 		if (fc_staging_read(cache, key, seen, run->page[i]))
 			break;
 
-		/* It has been written to its slot, or dropped.  Otherwise it is useless. */
+		/*
+		 * It has been written to its slot, or dropped.  Otherwise it is
+		 * useless.
+		 */
 		if (look == LOOKS_MAX)
 		{
 			(void) fc_index_drop(cache->shared, key, seen);
@@ -324,6 +340,7 @@ find_run(Run *run, uint32_t first, unsigned count)
 	uint8_t staged[FC_RUN_BLOCKS_MAX];
 	unsigned staged_count = 0;
 
+	FC_ASSERT(count <= FC_RUN_BLOCKS_MAX);
 	if (!may_serve(cache, run->file))
 		return false;
 	for (unsigned i = 0; i < count; i++)
@@ -340,7 +357,10 @@ find_run(Run *run, uint32_t first, unsigned count)
 			run->block[run->found++] = (uint8_t) i;
 	}
 
-	/* Only now, because this copies them; some may have been written to their slots. */
+	/*
+	 * Only now, because this copies them; some may have been written to their
+	 * slots.
+	 */
 	for (unsigned i = 0; i < staged_count; i++)
 	{
 		if (find_block(run, first + staged[i], staged[i]))
@@ -375,11 +395,12 @@ fc_read(FcCache *cache, const FcFile *file, uint32_t block, void *page,
 {
 	FcStatus status;
 
+	FC_ASSERT(page != NULL);
 	fc_read_blocks(cache, file, block, 1, &page, ticket, &status);
 	return status;
 }
 
-/* ---- after a hit --------------------------------------------------------------- */
+/* ---- after a hit --------------------------------------------------------- */
 
 bool
 fc_read_hit_holds(const FcCache *cache, const FcTicket *ticket)
@@ -388,6 +409,7 @@ fc_read_hit_holds(const FcCache *cache, const FcTicket *ticket)
 		            .meta = ticket->meta,
 		            .crc = ticket->crc };
 
+	FC_ASSERT(ticket->file != FC_FILE_NONE && fc_meta_serves(ticket->meta));
 	return fc_index_holds(cache->shared, fc_key(ticket->file, ticket->block),
 	                      &seen) &&
 	       atomic_load(&fc_generations(cache->shared)[ticket->file]) ==
@@ -401,6 +423,7 @@ fc_read_hit_drop(FcCache *cache, const FcTicket *ticket)
 		            .meta = ticket->meta,
 		            .crc = ticket->crc };
 
+	FC_ASSERT(ticket->file != FC_FILE_NONE && fc_meta_serves(ticket->meta));
 	(void) fc_index_drop(cache->shared, fc_key(ticket->file, ticket->block),
 	                     &seen);
 }
@@ -415,7 +438,7 @@ fc_read_would_hit(const FcCache *cache, const FcFile *file, uint32_t block)
 	       fc_devices_slot_usable(cache, seen.slot);
 }
 
-/* ---- before a read --------------------------------------------------------------- */
+/* ---- before a read ------------------------------------------------------- */
 
 uint32_t
 fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
@@ -449,7 +472,7 @@ fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
 	return end;
 }
 
-/* ---- all slots, one by one ------------------------------------------------------- */
+/* ---- all slots, one by one ----------------------------------------------- */
 
 FcStatus
 fc_read_slot(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
@@ -461,6 +484,7 @@ fc_read_slot(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
 	FcFileInfo info;
 	int saved_errno = errno;
 
+	FC_ASSERT(slot / FC_WAYS < shared->set_count);
 	ticket->mode_word = atomic_load(&shared->mode_word);
 	if (fc_word_mode(ticket->mode_word) == FC_OFFLINE)
 		return FC_OFF;

@@ -112,6 +112,7 @@ free_place(FcReader *reader, const Place *place)
 {
 	uint32_t bit = bit_of(reader, place);
 
+	FC_ASSERT((reader->free & bit_of(reader, place)) == 0);
 	reader->free |= bit;
 	reader->kept &= ~bit;
 	reader->come &= ~bit;
@@ -122,6 +123,9 @@ static Place *
 take_place(FcCache *cache, const FcSeen *seen, uint64_t now_ns)
 {
 	FcReader *reader = cache->reader;
+
+	FC_ASSERT(reader->busy && reader->free != 0);
+
 	Place *place = &reader->place[__builtin_ctz(reader->free)];
 
 	reader->free &= reader->free - 1;
@@ -141,6 +145,7 @@ submit(FcReader *reader, FcTransfer *transfer[], unsigned count)
 	unsigned taken =
 		count > 0 ? fc_queue_submit(&reader->queue, transfer, count) : 0;
 
+	FC_ASSERT(count <= PAGES);
 	for (unsigned i = taken; i < count; i++)
 		free_place(reader, transfer[i]->tag);
 	return taken;
@@ -152,7 +157,10 @@ outcome_of(FcCache *cache, const Place *place)
 {
 	FcOutcome outcome = fc_devices_outcome(place->transfer.result);
 
-	/* The cache has shrunk, and its file with it: not the device's fault either. */
+	/*
+	 * The cache has shrunk, and its file with it: not the device's fault
+	 * either.
+	 */
 	if (outcome == FC_OUTCOME_ERROR &&
 	    !fc_slot_has_room(cache, place->seen.slot))
 		return FC_OUTCOME_INTERRUPTED;
@@ -169,6 +177,7 @@ kept_place_done(FcCache *cache, const Place *place)
 	FcReader *reader = cache->reader;
 	FcOutcome outcome = outcome_of(cache, place);
 
+	FC_ASSERT((reader->kept & bit_of(reader, place)) != 0);
 	if (outcome == FC_OUTCOME_OK)
 		outcome = FC_OUTCOME_AHEAD;
 	fc_devices_read_done(cache, place->transfer.device, 0, outcome);
@@ -221,16 +230,18 @@ take_reader(FcCache *cache)
 static void
 give_back_reader(FcReader *reader)
 {
+	FC_ASSERT(reader->busy || FC_BROKEN(READER_BUSY));
 	atomic_signal_fence(memory_order_seq_cst);
 	reader->busy = false;
 }
 
-/* ---- kept pages ------------------------------------------------------------------ */
+/* ---- kept pages ---------------------------------------------------------- */
 
 /* The place where the slot of exactly this entry was read ahead; or NULL. */
 static Place *
 kept_place(FcReader *reader, const FcSeen *seen)
 {
+	FC_ASSERT((reader->kept & reader->free) == 0);
 	for (uint32_t left = reader->kept; left != 0; left &= left - 1)
 	{
 		Place *place = &reader->place[__builtin_ctz(left)];
@@ -248,6 +259,7 @@ drop_kept(FcReader *reader, uint64_t before_ns)
 {
 	Place *oldest = NULL;
 
+	FC_ASSERT((reader->come & ~reader->kept) == 0);
 	for (uint32_t left = reader->come; left != 0; left &= left - 1)
 	{
 		Place *place = &reader->place[__builtin_ctz(left)];
@@ -272,6 +284,7 @@ fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count)
 	unsigned wanted = 0;
 	unsigned i = 0;
 
+	FC_ASSERT(count <= FC_AHEAD_BLOCKS_MAX);
 	if (reader == NULL)
 		return count;
 	/* The plain engine would read them right now. */
@@ -305,7 +318,7 @@ fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count)
 	return taken == wanted ? i : 0;
 }
 
-/* ---- a call ---------------------------------------------------------------------- */
+/* ---- a call -------------------------------------------------------------- */
 
 typedef struct Call
 {
@@ -369,7 +382,11 @@ begin_reads(Call *call)
 	unsigned count = 0;
 	unsigned most = call->count - call->begun;
 
-	/* The plain engine reads at the submit: one at a time, to check the clock. */
+	FC_ASSERT(call->begun <= call->count);
+
+	/*
+	 * The plain engine reads at the submit: one at a time, to check the clock.
+	 */
 	if (reader->queue.engine == FC_QUEUE_PLAIN && most > 1)
 		most = 1;
 
@@ -397,6 +414,7 @@ deliver(Call *call, Place *place)
 {
 	FcOutcome outcome = outcome_of(call->cache, place);
 
+	FC_ASSERT(call->waited_for > 0 && place->index < FC_RUN_BLOCKS_MAX);
 	fc_devices_read_done(call->cache, place->transfer.device,
 	                     call->now_ns - place->start_ns, outcome);
 	call->waited_for--;
@@ -416,6 +434,7 @@ deliver(Call *call, Place *place)
 static unsigned
 wanted_now(const Call *call)
 {
+	FC_ASSERT(call->begun <= call->count);
 	if (call->begun < call->count)
 		return (call->waited_for + 1) / 2;
 	return call->waited_for - call->waited_for / LATE_ONE_IN;
@@ -447,7 +466,9 @@ fetch_reads(Call *call)
 	return call->now_ns < call->end_ns;
 }
 
-/* The deadline has passed: pages still under way are the kernel's until done. */
+/*
+ * The deadline has passed: pages still under way are the kernel's until done.
+ */
 static void
 abandon_reads(Call *call)
 {
@@ -489,7 +510,10 @@ read_slots(Call *call)
 	while (in_time && (call->waited_for > 0 || call->begun < call->count))
 	{
 		begin_reads(call);
-		/* None of our reads is under way: no page is left, or the kernel is full. */
+		/*
+		 * None of our reads is under way: no page is left, or the kernel is
+		 * full.
+		 */
 		if (call->waited_for == 0)
 			break;
 		if (call->meanwhile != NULL)
@@ -497,7 +521,9 @@ read_slots(Call *call)
 		call->meanwhile = NULL;
 		in_time = fetch_reads(call);
 	}
-	/* Reads that finished while this process could not run have come in time. */
+	/*
+	 * Reads that finished while this process could not run have come in time.
+	 */
 	if (!in_time && call->waited_for > 0)
 	{
 		call->end_ns = call->now_ns;
@@ -561,6 +587,7 @@ fc_reader_slot(FcCache *cache, const FcSeen *seen, void *page)
 {
 	Target target = { .page = page };
 
+	FC_ASSERT(page != NULL);
 	if (fc_devices_slot_usable(cache, seen->slot))
 		fc_reader_read(cache, seen, 1, take_whole, NULL, &target);
 	return target.read;

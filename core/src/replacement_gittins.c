@@ -40,6 +40,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "fcache/assert.h"
 #include "fcache/replacement.h"
 
 #define COUNT_BITS 3
@@ -68,19 +69,26 @@
 /* So many sets are watched; more would bring little. */
 #define WATCHED 256
 
-/* In so many of their rows of ghosts, the time of each one's last read is known. */
+/*
+ * In so many of their rows of ghosts, the time of each one's last read is
+ * known.
+ */
 #ifndef KNOWN_ROWS
 #define KNOWN_ROWS 800
 #endif
 
-/* After so many reads of watched sets, the next class's indexes are updated ... */
+/*
+ * After so many reads of watched sets, the next class's indexes are updated ...
+ */
 #define UPDATE_PERIOD 32
 
 /* ... and 1/32 of the next row's evidence is forgotten. */
 #define FADE_PERIOD 64
 #define FADE_SHIFT  5
 
-/* One read or one look in the counters, scaled so that they can fade smoothly. */
+/*
+ * One read or one look in the counters, scaled so that they can fade smoothly.
+ */
 #define ONE 1024U
 
 /* The guess: this many reads, at this chance for each step of the age. */
@@ -122,6 +130,7 @@ _Static_assert(sizeof(Gittins) % 8 == 0, "and what follows is aligned");
 static unsigned
 class_of(unsigned count, unsigned group)
 {
+	FC_ASSERT(count < COUNTS && group < GROUPS);
 	return group * COUNTS + count;
 }
 
@@ -177,6 +186,7 @@ step_of(unsigned age)
 static unsigned
 step_width(unsigned step)
 {
+	FC_ASSERT(step < AGES);
 	return step < 4 ? 1 : 1U << (step / 2 - 1);
 }
 
@@ -191,6 +201,7 @@ find_group(Gittins *all, unsigned relation)
 	unsigned best = 0;
 	uint64_t best_load = UINT64_MAX;
 
+	FC_ASSERT(relation < RELATIONS);
 	for (unsigned group = 0; group < GROUPS; group++)
 	{
 		uint64_t load = 0;
@@ -272,6 +283,7 @@ work_out(Gittins *all, unsigned class)
 	float rate[AGES];
 	float stays[AGES]; /* chance not to be read while in this step */
 
+	FC_ASSERT(class < CLASSES);
 	learn_rates(all, class, rate);
 	for (unsigned step = 0; step < AGES; step++)
 		stays[step] = decay(rate[step] * (float) step_width(step));
@@ -302,6 +314,7 @@ work_out(Gittins *all, unsigned class)
 static void
 fade(Gittins *all, unsigned row)
 {
+	FC_ASSERT(row < ROWS);
 	for (unsigned step = 0; step < AGES; step++)
 	{
 		all->reads[row][step] -= all->reads[row][step] >> FADE_SHIFT;
@@ -335,6 +348,7 @@ watched(const FcReplacementPlace *place, Known *known)
 	known->rows = rows < GHOST_ROWS ? rows : GHOST_ROWS;
 	known->first = which * known->rows;
 	known->weight = ONE * GHOST_ROWS / known->rows;
+	FC_ASSERT(which >= sets || known->first + known->rows <= KNOWN_ROWS);
 	return which < sets;
 }
 
@@ -359,7 +373,9 @@ add(uint32_t evidence[ROWS][AGES], unsigned block, unsigned now,
 	evidence[ALL_ROW][step] += weight;
 }
 
-/* Count a random one of all the blocks that a watched set holds or remembers. */
+/*
+ * Count a random one of all the blocks that a watched set holds or remembers.
+ */
 static void
 look(const FcReplacementPlace *place, const Known *known, unsigned now)
 {
@@ -369,6 +385,7 @@ look(const FcReplacementPlace *place, const Known *known, unsigned now)
 	unsigned which =
 		(unsigned) (((uint64_t) chance * (FC_WAYS + GHOSTS)) >> 32);
 
+	FC_ASSERT(known->first + known->rows <= KNOWN_ROWS);
 	if (which < FC_WAYS)
 	{
 		add(all->looks, set->block[which], now, ONE);
@@ -443,6 +460,7 @@ remember(const FcReplacementPlace *place, uint32_t fingerprint, unsigned block)
 	unsigned row = row_of(fingerprint);
 	Known known;
 
+	FC_ASSERT(row < GHOST_ROWS);
 	set->prints[row] = set->prints[row] << 8 | print_of(fingerprint);
 	for (unsigned bit = 0; bit < COUNT_BITS; bit++)
 		set->counts[row][bit] = (uint8_t) (set->counts[row][bit] << 1 |
@@ -516,6 +534,7 @@ gittins_touched(const FcReplacementPlace *place, unsigned way)
 {
 	GittinsSet *set = place->set;
 
+	FC_ASSERT(way < FC_WAYS);
 	tick(place);
 
 	unsigned block = set->block[way];
@@ -545,6 +564,7 @@ gittins_moves(const FcReplacementPlace *place, unsigned way,
 {
 	const GittinsSet *set = place->set;
 
+	FC_ASSERT(way < FC_WAYS);
 	candidate->note = (uint8_t) ((set->block[way] >> AGE_BITS) % COUNTS);
 }
 
@@ -559,7 +579,12 @@ gittins_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
 		class_of(candidate->note % COUNTS, group_of(all, candidate->relation));
 	uint32_t lowest = UINT32_MAX;
 
-	/* The lowest index; among equals the oldest.  No branches: all 64 ways, fast. */
+	FC_ASSERT(usable != 0);
+
+	/*
+	 * The lowest index; among equals the oldest.  No branches: all 64 ways,
+	 * fast.
+	 */
 	for (unsigned way = 0; way < FC_WAYS; way++)
 	{
 		unsigned block = set->block[way];
@@ -582,6 +607,7 @@ gittins_evicted(const FcReplacementPlace *place, unsigned way,
 {
 	const GittinsSet *set = place->set;
 
+	FC_ASSERT(way < FC_WAYS);
 	remember(place, old->fingerprint, set->block[way]);
 }
 
@@ -591,6 +617,7 @@ gittins_filled(const FcReplacementPlace *place, unsigned way,
 {
 	GittinsSet *set = place->set;
 
+	FC_ASSERT(way < FC_WAYS);
 	set->block[way] =
 		block_now(set, class_of(candidate->note % COUNTS,
 	                            group_of(place->shared, candidate->relation)));

@@ -14,13 +14,15 @@
  * A fingerprint has 12 bits, so a ghost of 128 mistakes a stranger for an old
  * friend once in 32, which costs a good place in the queue and no more.
  *
- * Counts are bytes written without a lock; a lost increment is a lost increment.
+ * Counts are bytes written without a lock; a lost increment is a lost
+ * increment.
  *
  * This is not the policy in use (replacement_gittins.c is), but the one it must
  * beat, and simple enough for tests to predict.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include "fcache/assert.h"
 #include "fcache/replacement.h"
 
 #define COUNT_MAX  15
@@ -61,6 +63,7 @@ age(LfuSet *set)
 static void
 tick(LfuSet *set, unsigned way)
 {
+	FC_ASSERT(way < FC_WAYS);
 	set->last_read[way] = set->clock++;
 	if (++set->since_ageing > AGE_PERIOD)
 	{
@@ -74,6 +77,7 @@ lfu_touched(const FcReplacementPlace *place, unsigned way)
 {
 	LfuSet *set = place->set;
 
+	FC_ASSERT(way < FC_WAYS);
 	if (set->count[way] < COUNT_MAX)
 		set->count[way]++;
 	tick(set, way);
@@ -102,6 +106,7 @@ lfu_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
 	unsigned best = FC_WAY_NONE;
 	uint32_t best_rank = 0;
 
+	FC_ASSERT(usable != 0);
 	(void) candidate;
 	for (uint64_t ways = usable; ways != 0; ways &= ways - 1)
 	{
@@ -130,6 +135,7 @@ lfu_filled(const FcReplacementPlace *place, unsigned way,
 	uint16_t print = ghost_print(candidate);
 	unsigned count = 1;
 
+	FC_ASSERT(way < FC_WAYS);
 	for (unsigned i = 0; i < GHOST_SIZE; i++)
 	{
 		if ((set->ghost[i] & 0xfff0) == print && (set->ghost[i] & 0xf) != 0)
@@ -150,6 +156,7 @@ lfu_evicted(const FcReplacementPlace *place, unsigned way,
 	LfuSet *set = place->set;
 	unsigned at = set->ghost_at % GHOST_SIZE;
 
+	FC_ASSERT(way < FC_WAYS);
 	set->ghost[at] = (uint16_t) (ghost_print(old) | (set->count[way] & 0xf));
 	set->ghost_at = (uint16_t) ((at + 1) % GHOST_SIZE);
 }

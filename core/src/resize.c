@@ -5,29 +5,29 @@
  * Memory is laid out once, for the largest size.  The geometry word says how
  * many sets are in use.  A change of size takes three steps:
  *
- *	{N, N'}		Fills use a block's home under N'; look-ups try that home and then
- *				the one under N; changes invalidate both.
- *	the walk	Goes through each set of the old size.  A block that no longer belongs
- *				there is copied to its new home, or dropped if there is no room for it;
- *				then its entry is emptied.
- *	{N', N'}	Now nothing is left at an old home.  After shrinking, the removed sets
- *				are drained: once no process writes their slots any more, the device
- *				may reclaim the space.
+ *	{N, N'}		Fills use a block's home under N'; look-ups try that home and
+ *				then the one under N; changes invalidate both.
+ *	the walk	Goes through each set of the old size.  A block that no longer
+ *				belongs there is copied to its new home, or dropped if there is
+ *				no room for it; then its entry is emptied.
+ *	{N', N'}	Now nothing is left at an old home.  After shrinking, the
+ *				removed sets are drained: once no process writes their slots any
+ *				more, the device may reclaim the space.
  *
  * Why nothing stale can result:
  *
- *	- A fill notes its home and the epoch before the word changes; the epoch advances
- *	  after that and before the walk.  So either the fill fails, or its claim was
- *	  visible before the walk, which dooms it or moves its block.  After the walk
- *	  every block is at its new home.
- *	- A change empties the old home first, then the new one.  A move claims its place
- *	  at the new home, then checks that the old entry is unchanged.  So one of them
- *	  sees the other.
- *	- A change reads the word and the epoch, does its work, and reads them again; if
- *	  they changed, it repeats the work.  So a change that knew only the old size is
- *	  followed by one that knows the new one.
- *	- A read that found an entry at the old home looks at it again after the slot
- *	  has been read, as always.
+ *	- A fill notes its home and the epoch before the word changes; the epoch
+ *	  advances after that and before the walk.  So either the fill fails, or its
+ *	  claim was visible before the walk, which dooms it or moves its block.
+ *	  After the walk every block is at its new home.
+ *	- A change empties the old home first, then the new one.  A move claims its
+ *	  place at the new home, then checks that the old entry is unchanged.  So
+ *	  one of them sees the other.
+ *	- A change reads the word and the epoch, does its work, and reads them
+ *	  again; if they changed, it repeats the work.  So a change that knew only
+ *	  the old size is followed by one that knows the new one.
+ *	- A read that found an entry at the old home looks at it again after the
+ *	  slot has been read, as always.
  *
  * Locking: one process at a time, whose token is in shared->resizer.  The
  * walk's position is in shared memory, and each set can be walked again, so a
@@ -47,7 +47,7 @@
 #include "reader.h"
 #include "staging.h"
 
-/* ---- one at a time -------------------------------------------------------- */
+/* ---- one at a time ------------------------------------------------------- */
 
 static bool
 lock_resizer(FcCache *cache)
@@ -68,15 +68,20 @@ unlock_resizer(FcCache *cache)
 {
 	uint32_t mine = cache->token;
 
+	FC_ASSERT(mine != 0);
 	atomic_compare_exchange_strong(&cache->shared->resizer, &mine, 0);
 }
 
-/* ---- one block -------------------------------------------------------------- */
+/* ---- one block ----------------------------------------------------------- */
 
-/* Copy the block into the scratch block from wherever it is; sets seen's CRC32C. */
+/*
+ * Copy the block into the scratch block from wherever it is; sets seen's
+ * CRC32C.
+ */
 static bool
 fetch(FcCache *cache, uint64_t key, FcSeen *seen)
 {
+	FC_ASSERT(fc_meta_serves(seen->meta));
 	if (fc_meta_staged(seen->meta))
 		return fc_staging_read(cache, key, seen, cache->scratch);
 	seen->crc = fc_meta_high(seen->meta);
@@ -84,7 +89,9 @@ fetch(FcCache *cache, uint64_t key, FcSeen *seen)
 	       fc_crc32c_slot(key, cache->scratch) == seen->crc;
 }
 
-/* The process that moves blocks may wait: it writes the scratch block itself. */
+/*
+ * The process that moves blocks may wait: it writes the scratch block itself.
+ */
 static bool
 write_slot(FcCache *cache, uint32_t slot)
 {
@@ -104,12 +111,16 @@ write_slot(FcCache *cache, uint32_t slot)
 	return outcome == FC_OUTCOME_OK;
 }
 
-/* Note what a fill at the block's present home needs; false: the block is unwanted. */
+/*
+ * Note what a fill at the block's present home needs; false: the block is
+ * unwanted.
+ */
 static bool
 note_ticket(FcCache *cache, uint64_t key, FcTicket *ticket)
 {
 	FcShared *shared = cache->shared;
 
+	FC_ASSERT(fc_key_file(key) != FC_FILE_NONE);
 	ticket->file = fc_key_file(key);
 	ticket->block = (uint32_t) key;
 	ticket->mode_word = atomic_load(&shared->mode_word);
@@ -174,7 +185,7 @@ move(FcCache *cache, uint64_t key, const FcSeen *from)
 	errno = saved_errno;
 }
 
-/* ---- the walk ------------------------------------------------------------- */
+/* ---- the walk ------------------------------------------------------------ */
 
 /* Move a block away that lies in this way and belongs elsewhere now. */
 static void
@@ -183,6 +194,7 @@ clear_way(FcCache *cache, uint32_t number, unsigned way)
 	FcShared *shared = cache->shared;
 	FcSet *set = fc_set(shared, number);
 
+	FC_ASSERT(number < shared->set_count && way < FC_WAYS);
 	for (;;)
 	{
 		FcSeen seen = { .slot = number * FC_WAYS + way,
@@ -208,7 +220,9 @@ clear_way(FcCache *cache, uint32_t number, unsigned way)
 	}
 }
 
-/* If so, the walk waits, because it would have to drop what it cannot copy now. */
+/*
+ * If so, the walk waits, because it would have to drop what it cannot copy now.
+ */
 static bool
 a_device_stalls(const FcShared *shared)
 {
@@ -228,7 +242,13 @@ walk(FcCache *cache, uint64_t geometry, uint32_t *budget)
 	uint32_t sets = fc_geometry_old(geometry);
 	uint32_t at = atomic_load(&shared->walk_at);
 
-	/* Before the epoch: advancing it at each try would cost hits on other devices. */
+	FC_ASSERT(fc_geometry_moving(geometry));
+	FC_ASSERT(atomic_load(&shared->resizer) == cache->token);
+
+	/*
+	 * Before the epoch: advancing it at each try would cost hits on other
+	 * devices.
+	 */
 	if (at < sets && a_device_stalls(shared))
 		return;
 
@@ -252,7 +272,7 @@ walk(FcCache *cache, uint64_t geometry, uint32_t *budget)
 	FC_POINT("geometry-settled");
 }
 
-/* ---- the removed sets ----------------------------------------------------------- */
+/* ---- the removed sets ---------------------------------------------------- */
 
 /* Is no process writing a slot of this set any more? */
 static bool
@@ -278,6 +298,7 @@ drain(FcCache *cache, uint32_t sets, uint32_t *budget)
 	FcAtomic32 *room = &cache->shared->room_sets;
 	uint32_t at = atomic_load(room);
 
+	FC_ASSERT(at <= cache->shared->set_count);
 	for (; at > sets && *budget > 0; (*budget)--)
 	{
 		if (!set_is_quiet(cache, at - 1) && !FC_BROKEN(DRAIN))
@@ -286,7 +307,7 @@ drain(FcCache *cache, uint32_t sets, uint32_t *budget)
 	}
 }
 
-/* ---- the steps ---------------------------------------------------------------- */
+/* ---- the steps ----------------------------------------------------------- */
 
 FcStatus
 fc_resize_begin(FcCache *cache, uint32_t slot_count)
@@ -328,6 +349,7 @@ fc_resize_step(FcCache *cache, uint32_t sets)
 	FcShared *shared = cache->shared;
 	uint32_t budget = sets;
 
+	FC_ASSERT(sets > 0);
 	if (!fc_geometry_size(cache).changing || fc_mode(cache, NULL) == FC_OFFLINE)
 		return false;
 	if (!lock_resizer(cache))

@@ -12,14 +12,16 @@
  * The process that crashed may have overwritten the memory first.  Consider
  * what it may have damaged:
  *	- an entry's key or meta: its CRC32C covers key and content;
- *	- a file's name, number, changes in flight or stamp: the stamp holds its inode;
+ *	- a file's name, number, changes in flight or stamp: the stamp holds its
+ *	  inode;
  *	- a set's generation: only tickets hold it, and they are all gone;
  *	- the replacement policy's state: by contract it tolerates anything;
- *	- cache policies: a wish, not a question of right or wrong bytes; an invalid value
- *	  is read as the default;
+ *	- cache policies: a wish, not a question of right or wrong bytes; an invalid
+ *	  value is read as the default;
  *	- the staging ring: it is emptied, and what was on its way to flash is lost;
  *	- the head: it is compared with that of a new cache;
- *	- the write budget, and what was written: the cache files have them, too (wear.c);
+ *	- the write budget, and what was written: the cache files have them, too
+ *	  (wear.c);
  *	- counters of cached blocks, keys beyond all tables: fc_revive_audit().
  * The audit looks at every entry once, before anything is served.  Until it is
  * finished no process trusts the counters, and a change of a range walks the
@@ -41,7 +43,7 @@
 #include "process.h"
 #include "staging.h"
 
-/* ---- judging --------------------------------------------------------------- */
+/* ---- judging ------------------------------------------------------------- */
 
 static FcStart
 judge(const FcShared *shared, const FcShared *layout, uint32_t sets,
@@ -50,6 +52,7 @@ judge(const FcShared *shared, const FcShared *layout, uint32_t sets,
 	const FcIdentity *mine = &shared->identity;
 	uint64_t geometry = atomic_load(&shared->geometry);
 
+	FC_ASSERT(sets > 0 && sets <= layout->set_count);
 	if (shared->magic == 0)
 		return FC_START_NOTHING;
 	if (shared->magic != layout->magic)
@@ -86,7 +89,7 @@ judge(const FcShared *shared, const FcShared *layout, uint32_t sets,
 	return FC_START_MEMORY;
 }
 
-/* ---- going on -------------------------------------------------------------- */
+/* ---- going on ------------------------------------------------------------ */
 
 /* True if the file is asleep afterwards. */
 static bool
@@ -101,6 +104,7 @@ put_to_sleep(FcShared *shared, uint32_t number)
 	bool sleeps = quiet && atomic_load(&fc_tags(shared)[number]) != 0 &&
 	              fc_generation_state(before) != FC_NUMBER_RETIRED;
 
+	FC_ASSERT(number != FC_FILE_NONE && number < shared->file_count);
 	atomic_store(generation,
 	             fc_generation_next(before, sleeps ? FC_NUMBER_ASLEEP
 	                                               : FC_NUMBER_RETIRED));
@@ -162,6 +166,7 @@ fc_revive(FcCache *cache, void *memory, const FcConfig *config,
 	FcShared layout;
 	FcStart start;
 
+	FC_ASSERT(devices != NULL && identity != NULL);
 	if (!fc_layout(config, &layout))
 		return FC_START_GEOMETRY;
 	start =
@@ -177,7 +182,7 @@ fc_revive(FcCache *cache, void *memory, const FcConfig *config,
 	return FC_START_MEMORY;
 }
 
-/* ---- the audit --------------------------------------------------------------- */
+/* ---- the audit ----------------------------------------------------------- */
 
 /* Can this be an entry's key, in this set? */
 static bool
@@ -197,6 +202,8 @@ audit_entry(FcCache *cache, uint32_t set_number, unsigned way)
 {
 	FcShared *shared = cache->shared;
 	FcSet *set = fc_set(shared, set_number);
+
+	FC_ASSERT(way < FC_WAYS && !fc_blocks_counted(shared));
 
 	/* A change may move the entry on while we look; then look again. */
 	for (;;)

@@ -8,8 +8,8 @@
  * its own:
  *
  *	FcShared | staging ring | processes | counters, also by device | changes in
- *	flight | generations, tags and lines of files, chunks (file.h) | cache policies |
- *	replacement | sets (index.h)
+ *	flight | generations, tags and lines of files, chunks (file.h) |
+ *	cache policies | replacement | sets (index.h)
  *
  * They refer to each other by offset and number, never by pointer: the same
  * bytes are valid wherever a process has mapped them.  All zeros is an empty
@@ -37,7 +37,9 @@
 #include "fcache/housekeeping.h"
 #include "fcache/life.h"
 
-/* "pgfcach" and the layout's number: memory found at a start may have another. */
+/*
+ * "pgfcach" and the layout's number: memory found at a start may have another.
+ */
 #define FC_MAGIC (0x70676663616368ULL << 8 | 4)
 
 typedef _Atomic uint64_t FcAtomic64;
@@ -58,7 +60,7 @@ typedef struct FcShard
 	FcAtomic64 disk_wait_ns;
 } __attribute__((aligned(64))) FcShard;
 
-/* ---- health --------------------------------------------------------------- */
+/* ---- health -------------------------------------------------------------- */
 
 /* Failures of one kind in the present window of time; see health.c. */
 typedef struct FcFailures
@@ -102,7 +104,7 @@ typedef struct FcHealth
 	FcWindow window;
 } FcHealth;
 
-/* ---- write budget ----------------------------------------------------------- */
+/* ---- write budget -------------------------------------------------------- */
 
 #define FC_BUDGET_HOURS FC_WEAR_HOURS
 
@@ -112,7 +114,9 @@ typedef struct FcBudget
 	_Atomic int64_t left;     /* bytes in the bucket */
 	FcAtomic64 poured_ns;     /* bytes were added up to then */
 
-	/* By the budget's own clock, which continues over restarts; see budget.c. */
+	/*
+	 * By the budget's own clock, which continues over restarts; see budget.c.
+	 */
 	uint64_t ahead_ns;                /* of the monotonic clock */
 	uint64_t begun_ns;                /* writes are known since then */
 	FcAtomic64 hour[FC_BUDGET_HOURS]; /* blocks */
@@ -123,7 +127,9 @@ typedef struct FcBudget
 
 /* ---- staging ------------------------------------------------------------- */
 
-/* The most pages of the staging ring; a reference has 12 bits for the number. */
+/*
+ * The most pages of the staging ring; a reference has 12 bits for the number.
+ */
 #define FC_RING_MAX 1024
 
 /* Must the writer be woken? */
@@ -134,7 +140,7 @@ enum
 	FC_WRITER_SLEEPS
 };
 
-/* ---- the head of the memory ------------------------------------------------ */
+/* ---- the head of the memory ---------------------------------------------- */
 
 struct FcShared
 {
@@ -149,8 +155,8 @@ struct FcShared
 		change_counter_count; /* counters of changes in flight, a power of 2 */
 	uint32_t chunk_count;     /* a power of 2 */
 	uint32_t cache_policy_count; /* a power of 2 */
-	uint32_t
-		replacement_hash; /* its state in the sets is useless to another policy */
+	/* The policy's: its state in the sets is useless to another one. */
+	uint32_t replacement_hash;
 	uint32_t ring_count; /* a power of 2 */
 	uint64_t memory_size;
 	uint64_t staged_offset; /* heads of the ring's pages */
@@ -167,7 +173,9 @@ struct FcShared
 	uint64_t replacement_offset; /* the policy's state of all sets */
 	uint64_t sets_offset;
 
-	/* mode | reason << 8 | epoch << 16: one word, so that all change together */
+	/*
+	 * mode | reason << 8 | epoch << 16: one word, so that all change together
+	 */
 	FcAtomic64 mode_word __attribute__((aligned(64)));
 	FcAtomic64 geometry; /* how many sets are in use; see geometry.h */
 
@@ -191,8 +199,8 @@ struct FcShared
 	FcAtomic32 unsynced;     /* see fc_map_unsynced_set() */
 
 	FcAtomic32 cache_policies_used; /* one was set that is not the default */
-	FcAtomic32
-		cache_policies_changed; /* ... and the numbers' copies are not updated yet */
+	/* ... and the numbers' copies are not updated yet */
+	FcAtomic32 cache_policies_changed;
 	FcAtomic32
 		cache_policy_drop_wanted; /* a file of policy none may have blocks */
 	FcAtomic32 keep_ways;         /* of a set, for keep: its share */
@@ -229,10 +237,14 @@ fc_shards(const FcShared *shared)
 static inline uint32_t
 fc_own_shard(const FcCache *cache)
 {
+	FC_ASSERT(cache->process < cache->shared->process_count);
 	return cache->process & (cache->shared->shard_count - 1);
 }
 
-/* Murmur's 64-bit finaliser: every bit of the result depends on every input bit. */
+/*
+ * Murmur's 64-bit finaliser: every bit of the result depends on every input
+ * bit.
+ */
 static inline uint64_t
 fc_mix(uint64_t x)
 {

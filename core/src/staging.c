@@ -7,8 +7,8 @@
  * with a reference to the page; the writer (writer.c) writes it to flash later.
  * Until then the page serves readers.
  *
- *	page	FREE --take--> TAKEN --hand over--> STAGED --writer--> WRITING --> FREE
- *	entry	        claim: FILLING --publish--> STAGED --writer--> WRITING --> VALID
+ *	page	FREE -take-> TAKEN -hand over-> STAGED -writer-> WRITING -> FREE
+ *	entry	     claim: FILLING -publish-> STAGED -writer-> WRITING -> VALID
  *
  * A page lives as long as an entry names it.  A process that takes an entry out
  * of STAGED (by a change or an eviction) gives the page back.  While the page
@@ -55,10 +55,11 @@ fc_staging_pages_for(uint64_t slot_count)
 	while (pages < FC_RING_MAX &&
 	       (uint64_t) pages * 2 * SLOTS_PER_PAGE <= slot_count)
 		pages *= 2;
+	FC_ASSERT(pages <= FC_RING_MAX && (pages & (pages - 1)) == 0);
 	return pages;
 }
 
-/* ---- the maps ---------------------------------------------------------------- */
+/* ---- the maps ------------------------------------------------------------ */
 
 static uint32_t
 words_of(const FcShared *shared)
@@ -72,6 +73,7 @@ pages_in_word(const FcShared *shared, uint32_t word)
 {
 	uint32_t left = shared->ring_count - word * 64;
 
+	FC_ASSERT(word * 64 < shared->ring_count);
 	return left >= 64 ? UINT64_MAX : (1ULL << left) - 1;
 }
 
@@ -89,18 +91,22 @@ fc_staging_used(const FcShared *shared)
 bool
 fc_staging_crowded(const FcShared *shared)
 {
+	FC_ASSERT(shared->ring_count > 0);
 	return fc_staging_used(shared) >= shared->ring_count / 2;
 }
 
 void
 fc_staging_note(FcShared *shared, uint32_t number)
 {
+	FC_ASSERT(number < shared->ring_count);
 	atomic_fetch_or(&shared->ring_staged[number / 64], 1ULL << (number % 64));
 }
 
-/* ---- taking and giving back --------------------------------------------------- */
+/* ---- taking and giving back ---------------------------------------------- */
 
-/* Take a page that the map called free and that no other process is trying for. */
+/*
+ * Take a page that the map called free and that no other process is trying for.
+ */
 static bool
 take_page(FcCache *cache, uint32_t number, uint32_t *ref_out)
 {
@@ -108,6 +114,7 @@ take_page(FcCache *cache, uint32_t number, uint32_t *ref_out)
 	uint64_t word = atomic_load(&page->word);
 	uint32_t sequence = fc_page_sequence(word) + 1;
 
+	FC_ASSERT(cache->token != 0);
 	if (fc_page_state(word) != FC_PAGE_FREE ||
 	    !atomic_compare_exchange_strong(
 			&page->word, &word,
@@ -157,6 +164,7 @@ give_back(FcShared *shared, uint32_t ref, uint64_t seen)
 	uint32_t number = fc_ref_number(shared, ref);
 	FcStagedPage *page = fc_staged_page(shared, number);
 
+	FC_ASSERT(fc_page_state(seen) != FC_PAGE_FREE);
 	if (!atomic_compare_exchange_strong(
 			&page->word, &seen,
 			fc_page_word(FC_PAGE_FREE, fc_page_sequence(seen), 0)))
@@ -185,13 +193,19 @@ fc_staging_free(FcShared *shared, uint32_t ref)
 void
 fc_staging_reset(FcShared *shared)
 {
-	/* The sequences go on, so that entries naming an earlier use are recognised. */
+	/*
+	 * The sequences go on, so that entries naming an earlier use are
+	 * recognised.
+	 */
 	for (uint32_t number = 0; number < shared->ring_count; number++)
 	{
 		FcStagedPage *page = fc_staged_page(shared, number);
 		FcAtomic64 *word = &page->word;
 
-		/* A slot that exists, because a dead filler's page is asked for its slot. */
+		/*
+		 * A slot that exists, because a dead filler's page is asked for its
+		 * slot.
+		 */
 		atomic_store(&page->slot, 0);
 		atomic_store(word,
 		             fc_page_word(FC_PAGE_FREE,
@@ -235,7 +249,7 @@ fc_staging_written(FcShared *shared, uint32_t ref)
 		(void) give_back(shared, ref, word);
 }
 
-/* ---- filling ------------------------------------------------------------------- */
+/* ---- filling ------------------------------------------------------------- */
 
 void
 fc_staging_put(FcCache *cache, uint32_t ref, uint64_t key, uint32_t slot,
@@ -245,6 +259,9 @@ fc_staging_put(FcCache *cache, uint32_t ref, uint64_t key, uint32_t slot,
 	uint32_t number = fc_ref_number(shared, ref);
 	FcStagedPage *head = fc_staged_page(shared, number);
 	void *copy = fc_staged_bytes(shared, number);
+
+	FC_ASSERT(slot / FC_WAYS < shared->set_count);
+	FC_ASSERT(fc_key_file(key) != FC_FILE_NONE);
 
 	/* The caller's page may change while we look at it; the copy cannot. */
 	memcpy(copy, page, FC_BLOCK_SIZE);
@@ -266,7 +283,11 @@ fc_staging_hand_over(FcCache *cache, uint32_t ref)
 		fc_page_word(FC_PAGE_TAKEN, fc_ref_sequence(ref), cache->token);
 	bool update = atomic_load_explicit(&page->update, memory_order_relaxed);
 
-	/* This fails if the block has already changed and the page was given back. */
+	FC_ASSERT(cache->token != 0);
+
+	/*
+	 * This fails if the block has already changed and the page was given back.
+	 */
 	if (!atomic_compare_exchange_strong(
 			&page->word, &taken,
 			fc_page_word(FC_PAGE_STAGED, fc_ref_sequence(ref), 0)))
@@ -296,7 +317,7 @@ fc_staging_wake(FcShared *shared)
 	errno = saved_errno;
 }
 
-/* ---- reading -------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 bool
 fc_staging_read(const FcCache *cache, uint64_t key, FcSeen *seen, void *page)
@@ -305,6 +326,7 @@ fc_staging_read(const FcCache *cache, uint64_t key, FcSeen *seen, void *page)
 	uint32_t ref = fc_meta_high(seen->meta);
 	FcStagedPage *head = fc_staged_page(shared, fc_ref_number(shared, ref));
 
+	FC_ASSERT(fc_meta_staged(seen->meta));
 	if (!fc_page_is(atomic_load(&head->word), ref))
 		return false;
 	FC_POINT("page-seen");

@@ -44,6 +44,8 @@ typedef struct FcStagedPage
 static inline uint64_t
 fc_page_word(FcPageState state, uint32_t sequence, uint32_t owner)
 {
+	FC_ASSERT((owner != 0) ==
+	          (state == FC_PAGE_TAKEN || state == FC_PAGE_WRITING));
 	return (uint64_t) owner << 32 |
 	       (uint64_t) (sequence & FC_PAGE_SEQUENCE_MASK) << 2 |
 	       (uint64_t) state;
@@ -70,6 +72,7 @@ fc_page_owner(uint64_t word)
 static inline uint32_t
 fc_page_ref(uint32_t number, uint32_t sequence)
 {
+	FC_ASSERT(number < FC_RING_MAX);
 	return number << FC_PAGE_SEQUENCE_BITS | (sequence & FC_PAGE_SEQUENCE_MASK);
 }
 
@@ -79,7 +82,9 @@ fc_ref_sequence(uint32_t ref)
 	return ref & FC_PAGE_SEQUENCE_MASK;
 }
 
-/* Masked, so that no content of an entry can name a page that does not exist. */
+/*
+ * Masked, so that no content of an entry can name a page that does not exist.
+ */
 static inline uint32_t
 fc_ref_number(const FcShared *shared, uint32_t ref)
 {
@@ -89,6 +94,7 @@ fc_ref_number(const FcShared *shared, uint32_t ref)
 static inline FcStagedPage *
 fc_staged_page(const FcShared *shared, uint32_t number)
 {
+	FC_ASSERT(number < shared->ring_count);
 	return &FC_AT(shared, staged_offset, FcStagedPage)[number];
 }
 
@@ -96,6 +102,7 @@ fc_staged_page(const FcShared *shared, uint32_t number)
 static inline void *
 fc_staged_bytes(const FcShared *shared, uint32_t number)
 {
+	FC_ASSERT(number < shared->ring_count);
 	return FC_AT(shared, ring_offset, char) + (size_t) number * FC_BLOCK_SIZE;
 }
 
@@ -130,7 +137,9 @@ extern void fc_staging_free(FcShared *shared, uint32_t ref);
 /* The same for the writer: the page has been written, or never will be. */
 extern void fc_staging_written(FcShared *shared, uint32_t ref);
 
-/* Pages in use, approximately; and whether so many that the writer must hurry. */
+/*
+ * Pages in use, approximately; and whether so many that the writer must hurry.
+ */
 extern uint32_t fc_staging_used(const FcShared *shared);
 extern bool fc_staging_crowded(const FcShared *shared);
 

@@ -49,7 +49,10 @@
  */
 #include "file.h"
 
-/* Tries against others that stamp the same file at once; the last stamp will do. */
+/*
+ * Tries against others that stamp the same file at once; the last stamp will
+ * do.
+ */
 #define SET_TRIES 4
 
 FcAtomic64 *
@@ -79,13 +82,14 @@ hash_of(uint64_t changes, const FcStamp *stamp)
 	return hash != 0 ? hash : 1;
 }
 
-/* ---- changes --------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------- */
 
 void
 fc_stamp_count_in(FcCache *cache, FcFile *file, FcChange *change)
 {
 	FcShared *shared = cache->shared;
 
+	FC_ASSERT(!change->counted_in);
 	atomic_fetch_add(fc_stamp_counter_of_file(shared, &file->id),
 	                 FC_CHANGE_COUNTED_IN);
 	change->counted_in = true;
@@ -104,6 +108,9 @@ fc_stamp_count_out(FcCache *cache, const FcFile *file, FcChange *change)
 	/* The file became known meanwhile, or has another number. */
 	if (file->number != FC_FILE_NONE && file->number != change->changing)
 		atomic_fetch_add(&fc_files(shared)[file->number].changes, 1);
+	FC_ASSERT(!change->counted_in ||
+	          (uint32_t) atomic_load(
+				  fc_stamp_counter_of_file(shared, &file->id)) > 0);
 	if (change->counted_in)
 		atomic_fetch_sub(fc_stamp_counter_of_file(shared, &file->id),
 		                 FC_CHANGE_COUNTED_OUT);
@@ -112,7 +119,7 @@ fc_stamp_count_out(FcCache *cache, const FcFile *file, FcChange *change)
 	change->permit = fc_stamp_permit(cache, file);
 }
 
-/* ---- stamps ---------------------------------------------------------------- */
+/* ---- stamps -------------------------------------------------------------- */
 
 FcStampPermit
 fc_stamp_permit(const FcCache *cache, const FcFile *file)
@@ -137,6 +144,8 @@ permit_holds(const FcShared *shared, const FcStampPermit *permit)
 {
 	const FcFileEntry *entry = &fc_files(shared)[permit->number];
 
+	FC_ASSERT(permit->number != FC_FILE_NONE &&
+	          permit->number < shared->file_count);
 	return FC_BROKEN(STAMP_LATE) ||
 	       (atomic_load(&entry->changes) == permit->changes &&
 	        atomic_load(fc_stamp_counter_of_file(shared, &entry->id)) ==
@@ -149,6 +158,7 @@ fc_stamp_age(const FcCache *cache, const FcStampPermit *permit)
 {
 	const FcFileEntry *entry = &fc_files(cache->shared)[permit->number];
 
+	FC_ASSERT(permit->number < cache->shared->file_count);
 	if (permit->number == FC_FILE_NONE || atomic_load(&entry->stamp) == 0)
 		return FC_STAMP_NONE;
 	return atomic_load(&entry->stamped) == (uint32_t) permit->changes
@@ -179,6 +189,8 @@ fc_stamp_set(FcCache *cache, const FcStampPermit *permit, const FcStamp *stamp)
 	if (permit->number == FC_FILE_NONE)
 		return true;
 
+	FC_ASSERT(permit->number < shared->file_count);
+
 	FcFileEntry *entry = &fc_files(shared)[permit->number];
 	uint64_t hash = hash_of(permit->changes, stamp);
 
@@ -207,7 +219,7 @@ fc_stamp_set(FcCache *cache, const FcStampPermit *permit, const FcStamp *stamp)
 	return true;
 }
 
-/* ---- files of an earlier life ------------------------------------------------ */
+/* ---- files of an earlier life -------------------------------------------- */
 
 bool
 fc_stamp_asleep(const FcCache *cache, const FcFile *file)
@@ -232,6 +244,7 @@ is_as_it_was(const FcShared *shared, uint32_t number, const FcStamp *stamp)
 {
 	const FcFileEntry *entry = &fc_files(shared)[number];
 
+	FC_ASSERT(number != FC_FILE_NONE && number < shared->file_count);
 	if (FC_BROKEN(STAMP))
 		return true;
 	return stamp != NULL && atomic_load(&entry->stamp) ==
@@ -258,7 +271,10 @@ fc_stamp_wake(FcCache *cache, const FcFile *file, const FcStamp *stamp)
 
 	FC_POINT("sleeper-compared");
 
-	/* The generation's count stays, and with it what a saved map has of the file. */
+	/*
+	 * The generation's count stays, and with it what a saved map has of the
+	 * file.
+	 */
 	if (atomic_compare_exchange_strong(
 			&fc_generations(shared)[number], &generation,
 			generation - FC_NUMBER_ASLEEP + FC_NUMBER_LIVE))

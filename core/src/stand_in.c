@@ -38,7 +38,7 @@
 
 #define HANGS_NS 1000000000ULL
 
-/* ---- this process's writer ------------------------------------------------------ */
+/* ---- this process's writer ----------------------------------------------- */
 
 static FcWriter *
 map_writer(void)
@@ -60,6 +60,7 @@ map_writer(void)
 static void
 open_writer(FcWriter *writer, FcCache *cache)
 {
+	FC_ASSERT(writer->queue.depth == 0 && writer->flying == 0);
 	fc_flights_open(writer, cache);
 	for (uint32_t i = 0; i < cache->shared->device_count; i++)
 	{
@@ -117,6 +118,7 @@ sign_off(FcWriter *writer)
 {
 	uint32_t mine = writer->cache->token;
 
+	FC_ASSERT(writer->busy);
 	if (writer->flying == 0)
 		(void) atomic_compare_exchange_strong(
 			&writer->cache->shared->ring_writer, &mine, 0);
@@ -124,9 +126,12 @@ sign_off(FcWriter *writer)
 	writer->busy = false;
 }
 
-/* ---- writing --------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
-/* Write until the ring is half empty or the time is up; then finish what is begun. */
+/*
+ * Write until the ring is half empty or the time is up; then finish what is
+ * begun.
+ */
 static void
 write_out(FcWriter *writer, uint64_t limit_ns)
 {
@@ -134,6 +139,8 @@ write_out(FcWriter *writer, uint64_t limit_ns)
 	uint64_t begin = fc_clock_ns();
 	uint64_t now = begin;
 	uint64_t written = begin; /* when a write last ended */
+
+	FC_ASSERT(writer->busy);
 
 	/* Flights of an earlier call that gave up. */
 	if (writer->flying > 0)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fcache/assert.h"
 #include "fcache/cache.h"
 #include "fcache/crc32c.h"
 #include "ondisk.h"
@@ -32,6 +33,7 @@ fc_superblock_read(int fd, FcLabel *label)
 	SuperblockPage page;
 	FcDiskSuperblock disk;
 
+	FC_ASSERT(fd >= 0);
 	*label = (FcLabel){ .whole = false };
 	if (pread(fd, page.bytes, sizeof(page), 0) != (ssize_t) sizeof(page))
 		return;
@@ -83,6 +85,7 @@ fc_superblock_write(int fd, const FcLabel *label)
 	};
 	ssize_t put;
 
+	FC_ASSERT(fd >= 0 && label->slot_count > 0);
 	disk.crc = crc_of(&disk);
 	memcpy(page.bytes, &disk, sizeof(disk));
 	put = pwrite(fd, page.bytes, sizeof(page), 0);

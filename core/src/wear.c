@@ -94,7 +94,7 @@ inode_of(int fd)
 	return fstat(fd, &status) == 0 ? (uint64_t) status.st_ino : 0;
 }
 
-/* ---- reading ------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 static uint64_t
 age_of(const FcShared *shared, const FcDiskWear *wear)
@@ -175,6 +175,7 @@ go_on(FcShared *shared, const Found found[])
 	FcBudgetBefore before = { 0 };
 	bool any = false;
 
+	FC_ASSERT(shared->device_count <= FC_DEVICES_MAX);
 	for (uint32_t i = 0; i < shared->device_count; i++)
 	{
 		if (found[i].found && (!any || clock_now(&found[i]) > before.clock_ns))
@@ -195,7 +196,10 @@ go_on(FcShared *shared, const Found found[])
 		fc_budget_go_on(shared, &before);
 }
 
-/* Hours by our clock; where the record's hours begin differently, the later of two. */
+/*
+ * Hours by our clock; where the record's hours begin differently, the later of
+ * two.
+ */
 static void
 take_hours(FcShared *shared, const Found *found, FcWear *out)
 {
@@ -216,7 +220,7 @@ take_hours(FcShared *shared, const Found *found, FcWear *out)
 	}
 }
 
-/* ---- writing ------------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------- */
 
 /* Blocks written to the file in an hour before this life. */
 static uint64_t
@@ -233,7 +237,9 @@ slots_written(const FcShared *shared, uint32_t number)
 	return fc_count_sum_of_device(shared, number, FC_DEVICE_WRITES_DONE);
 }
 
-/* Blocks written to the file in an hour: before this life, and its share since. */
+/*
+ * Blocks written to the file in an hour: before this life, and its share since.
+ */
 static uint64_t
 blocks_of_file(const FcCache *cache, uint32_t number, uint64_t hour)
 {
@@ -241,6 +247,7 @@ blocks_of_file(const FcCache *cache, uint32_t number, uint64_t hour)
 	uint64_t since = fc_budget_blocks(shared, hour);
 	uint64_t of_all = 0;
 
+	FC_ASSERT(number < shared->device_count);
 	for (uint32_t i = 0; i < shared->device_count; i++)
 	{
 		uint64_t before = blocks_before(&cache->devices[i], hour);
@@ -292,6 +299,7 @@ write_now(FcCache *cache, uint32_t number, bool ended)
 	uint32_t *sequence = &cache->shared->budget.sequence[number];
 	WearPage page;
 
+	FC_ASSERT(fd >= 0 && number < cache->shared->device_count);
 	fill_page(cache, number, ended, &page);
 	if (pwrite(fd, page.bytes, sizeof(page), place_of(*sequence + 1)) !=
 	    (ssize_t) sizeof(page))
@@ -306,6 +314,7 @@ fc_wear_begin(FcCache *cache, uint64_t bytes_per_day)
 	FcShared *shared = cache->shared;
 	Found found[FC_DEVICES_MAX] = { { .found = false } };
 
+	FC_ASSERT(shared->device_count <= FC_DEVICES_MAX);
 	fc_budget_begin(shared);
 	for (uint32_t i = 0; i < shared->device_count; i++)
 	{
@@ -319,7 +328,10 @@ fc_wear_begin(FcCache *cache, uint64_t bytes_per_day)
 
 	fc_budget_set(cache, bytes_per_day);
 
-	/* From here on the life has not ended; it may be killed before the next record. */
+	/*
+	 * From here on the life has not ended; it may be killed before the next
+	 * record.
+	 */
 	for (uint32_t i = 0; i < shared->device_count; i++)
 		if (cache->devices[i].fd >= 0)
 			(void) write_now(cache, i, false);
@@ -345,7 +357,7 @@ fc_wear_end(FcCache *cache)
 			(void) write_now(cache, i, true);
 }
 
-/* ---- housekeeping's part ------------------------------------------------------- */
+/* ---- housekeeping's part ------------------------------------------------- */
 
 static FcWearWriter *
 writer_of(FcCache *cache)
@@ -371,7 +383,9 @@ writer_of(FcCache *cache)
 	return cache->wear;
 }
 
-/* A record that failed is rewritten at the same place: the other one is good. */
+/*
+ * A record that failed is rewritten at the same place: the other one is good.
+ */
 static void
 collect(FcCache *cache, FcWearWriter *writer)
 {
@@ -382,6 +396,7 @@ collect(FcCache *cache, FcWearWriter *writer)
 	{
 		Save *save = back[i]->tag;
 
+		FC_ASSERT(save->under_way);
 		save->under_way = false;
 		if (back[i]->result != FC_BLOCK_SIZE)
 			continue;
@@ -397,6 +412,7 @@ begin(FcCache *cache, FcWearWriter *writer, uint32_t number)
 	FcTransfer *transfer = &save->transfer;
 	uint64_t writes = slots_written(cache->shared, number);
 
+	FC_ASSERT(number < cache->shared->device_count);
 	if (save->under_way || writes == save->writes_saved ||
 	    !answers(cache, number))
 		return;

@@ -33,7 +33,7 @@
 
 #define DOZE_NS 5000000ULL
 
-/* ---- rest ------------------------------------------------------------------------ */
+/* ---- rest ---------------------------------------------------------------- */
 
 static bool
 something_is_due(FcWriter *writer)
@@ -74,7 +74,7 @@ fc_writer_wake(FcCache *cache)
 	fc_staging_wake(cache->shared);
 }
 
-/* ---- the loop -------------------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------ */
 
 FcStatus
 fc_writer_begin(FcCache *cache, FcWriter **writer_out)
@@ -110,9 +110,21 @@ fc_writer_begin(FcCache *cache, FcWriter **writer_out)
 	return FC_OK;
 }
 
+/* Is the writer that runs the one that the others know of? */
+static inline bool
+signed_on(const FcWriter *writer)
+{
+	const FcCache *cache = writer->cache;
+
+	return cache->token != 0 &&
+	       (atomic_load(&cache->shared->ring_writer) == cache->token ||
+	        FC_BROKEN(WRITER_GONE));
+}
+
 void
 fc_writer_run(FcWriter *writer, uint64_t timeout_ns)
 {
+	FC_ASSERT(signed_on(writer));
 	if (fc_clock_ns() - writer->tidied_ns >= FC_FLIGHTS_TIDY_NS)
 		fc_flights_tidy(writer);
 	if (writer->flying > 0)
@@ -146,6 +158,7 @@ fc_writer_drain(FcWriter *writer, uint64_t timeout_ns)
 {
 	uint64_t begin = fc_clock_ns();
 
+	FC_ASSERT(signed_on(writer));
 	fc_flights_tidy(writer);
 	while (!is_dry(writer->cache->shared))
 	{
@@ -166,13 +179,17 @@ fc_writer_end(FcWriter *writer, uint64_t timeout_ns)
 	uint64_t begin = fc_clock_ns();
 	uint32_t mine = writer->cache->token;
 
+	FC_ASSERT(signed_on(writer));
 	while (writer->flying > 0 && fc_clock_ns() - begin <= timeout_ns)
 	{
 		fc_flights_submit(writer);
 		fc_flights_finish(writer, 1, FC_FLIGHTS_BUSY_NS);
 	}
 
-	/* What the device holds is ours until we exit, so the queue stays open, too. */
+	/*
+	 * What the device holds is ours until we exit, so the queue stays open,
+	 * too.
+	 */
 	if (writer->flying > 0)
 		return FC_FAILED;
 	fc_queue_close(&writer->queue);

@@ -1,6 +1,7 @@
 /*
  * budget_test.c
- *		The write budget holds over minutes, under any load, on a clock of our own.
+ *		The write budget holds over minutes, under any load, on a clock of our
+ *		own.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -94,7 +95,9 @@ overdraft(uint64_t bytes_per_day, uint64_t seconds, Random *random)
 static void
 test_holds(Random *random)
 {
-	/* 1 GB a day is 12 kB a second, a block and a half; 5 minutes' are 3.5 MB. */
+	/*
+	 * 1 GB a day is 12 kB a second, a block and a half; 5 minutes' are 3.5 MB.
+	 */
 	uint64_t budget = 1024 * MB;
 	uint64_t burst = budget * 300 / 86400;
 	uint64_t hour = budget / 24;

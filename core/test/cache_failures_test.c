@@ -43,7 +43,9 @@ test_single_faults(void)
 		       count_of(&rig, FC_COUNT_corrupt_slots) == (fault >= FAULT_FLIP),
 		   "write fault %s: counted for what it is", names[fault]);
 
-		/* A misdirected write left a good copy where another could be misread. */
+		/*
+		 * A misdirected write left a good copy where another could be misread.
+		 */
 		memset(rig.flash.bytes, 0, rig.flash.size);
 		MUST(put(&rig, &file, 3) == FC_OK);
 		if (fault != FAULT_TORN && fault != FAULT_LOST)
@@ -131,7 +133,9 @@ test_swapped_slots(void)
 	rig_close(&rig);
 }
 
-/* A device that does nothing but fail takes the cache offline, with a reason. */
+/*
+ * A device that does nothing but fail takes the cache offline, with a reason.
+ */
 static void
 test_thresholds(void)
 {

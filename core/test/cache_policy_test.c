@@ -1,7 +1,7 @@
 /*
  * cache_policy_test.c
- *		keep, none, default: what may evict what, the share, and how policies reach
- *		the numbers of files.
+ *		keep, none, default: what may evict what, the share, and how policies
+ *		reach the numbers of files.
  *
  * The cache has one set or a few, so that it is plain which blocks compete.
  *
@@ -51,7 +51,9 @@ open_rig(uint32_t slots, unsigned share)
 	set_policy(KEPT, FC_CACHE_POLICY_KEEP);
 }
 
-/* Read a block through the cache, and fill it after a miss; returns the answer. */
+/*
+ * Read a block through the cache, and fill it after a miss; returns the answer.
+ */
 static FcStatus
 touch(FcFile *file, uint32_t block)
 {
@@ -90,7 +92,7 @@ cached_of(const FcFile *file, uint32_t blocks)
 	return cached;
 }
 
-/* ---- who evicts whom ------------------------------------------------------- */
+/* ---- who evicts whom ----------------------------------------------------- */
 
 /* How many of 20 kept blocks remain after others were read far more. */
 static uint32_t
@@ -133,7 +135,9 @@ test_keep_takes_its_share(void)
 	rig_close(&rig);
 }
 
-/* How many others find room in a set full of kept blocks if they are read more. */
+/*
+ * How many others find room in a set full of kept blocks if they are read more.
+ */
 static uint32_t
 others_beside_a_large_keep(unsigned share)
 {
@@ -180,7 +184,9 @@ test_keep_beyond_its_share_competes(void)
 	rig_close(&rig);
 }
 
-/* Which of 20 kept blocks remain after each fill of another, once unprotected. */
+/*
+ * Which of 20 kept blocks remain after each fill of another, once unprotected.
+ */
 #define FILLS 200
 
 static void
@@ -269,7 +275,7 @@ test_replacement_does_not_keep_keep_out(void)
 	replacement = before;
 }
 
-/* ---- none -------------------------------------------------------------------- */
+/* ---- none ---------------------------------------------------------------- */
 
 static void
 test_none_is_not_cached(void)
@@ -333,7 +339,7 @@ test_none_is_found_out_if_broken(void)
 	rig_close(&rig);
 }
 
-/* ---- policies and numbers ---------------------------------------------------------- */
+/* ---- policies and numbers ------------------------------------------------ */
 
 static FcCachePolicy
 policy_of(uint32_t relation, uint32_t fork)

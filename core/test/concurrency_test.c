@@ -93,7 +93,7 @@ static FcDevice flash;
 static Worker worker;
 static bool deadly; /* may workers die and stop by themselves? */
 
-/* ---- the flag of a block ---------------------------------------------------------- */
+/* ---- the flag of a block ------------------------------------------------- */
 
 static bool
 take_block(uint32_t file, uint32_t block)
@@ -143,7 +143,7 @@ give_blocks(uint32_t file, uint32_t first)
 		give_block(file, block);
 }
 
-/* ---- what a worker does -------------------------------------------------------------- */
+/* ---- what a worker does -------------------------------------------------- */
 
 static void
 report_wrong(uint64_t version)
@@ -448,7 +448,7 @@ be_worker(int number, uint64_t seed)
 	_exit(0);
 }
 
-/* ---- the parent ------------------------------------------------------------------------ */
+/* ---- the parent ---------------------------------------------------------- */
 
 static pid_t pid_of[WORKERS];
 static uint64_t next_seed;
@@ -628,7 +628,10 @@ check_what_is_left(void)
 	wait_for_device();
 	MUST(fc_writer_begin(&worker.cache, &writer) == FC_OK);
 
-	/* The others may have run after the writer ended: a full ring takes no fill. */
+	/*
+	 * The others may have run after the writer ended: a full ring takes no
+	 * fill.
+	 */
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	for (int pass = 0; pass < 2; pass++)
 	{

@@ -1,7 +1,8 @@
 /*
  * curve_processes_test.c
- *		The miss-ratio curve in shared memory: owners of its lock that die, are stopped,
- *		or are interrupted by their own signal handlers, and many at once.
+ *		The miss-ratio curve in shared memory: owners of its lock that die, are
+ *		stopped, or are interrupted by their own signal handlers, and many at
+ *		once.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -171,8 +172,9 @@ test_many_processes(void)
 	fc_curve_read(&curve, &reading);
 
 	/*
-	 * 20,000 of 400,000 requests are the first of their block.  What comes while
-	 * the lock's owner does not run is skipped, so this is no test of precision.
+	 * 20,000 of 400,000 requests are the first of their block.  What comes
+	 * while the lock's owner does not run is skipped, so this is no test of
+	 * precision.
 	 */
 	error = fabs(fc_curve_hit_ratio(&reading, 10000) - 0.5 * 0.95);
 	OK(error < 0.1, "four processes at once: %.3f off", error);

@@ -79,8 +79,8 @@ exact_ratio(const Exact *exact, uint32_t size)
 }
 
 /*
- * Mean and largest error over 32 sizes, evenly up to all blocks.  slack: a curve
- * with a cliff may have it at a size that is off by this part.
+ * Mean and largest error over 32 sizes, evenly up to all blocks.  slack: a
+ * curve with a cliff may have it at a size that is off by this part.
  */
 static void
 compare(const FcCurveReading *reading, const Exact *exact, double slack,
@@ -102,7 +102,7 @@ compare(const FcCurveReading *reading, const Exact *exact, double slack,
 	}
 }
 
-/* ---- streams ---------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------- */
 
 static FcCurve
 new_curve(uint32_t tracked_max)
@@ -117,8 +117,8 @@ new_curve(uint32_t tracked_max)
 
 /*
  * Skewed: the k-th of blocks is asked for about k^-0.5 times as often.  Below a
- * buffer pool there is no block that makes up a tenth of the stream; one that did
- * would be in the sample or not, and no sample could tell.
+ * buffer pool there is no block that makes up a tenth of the stream; one that
+ * did would be in the sample or not, and no sample could tell.
  */
 static uint32_t
 skewed(Random *random, uint32_t blocks)
@@ -213,7 +213,7 @@ test_loop(void)
 	   "... and always but the first time in one of 1008");
 }
 
-/* ---- it follows the workload ----------------------------------------------------- */
+/* ---- it follows the workload --------------------------------------------- */
 
 static void
 test_half_life(void)
@@ -326,7 +326,10 @@ error_while_growing(Random *random)
 
 			fc_curve_read_at(&curve, &grown, now);
 			fc_curve_read_at(&other, &right, now);
-			/* Not near the end, where the sample's 400 blocks say 5 % more or less. */
+			/*
+			 * Not near the end, where the sample's 400 blocks say 5 % more or
+			 * less.
+			 */
 			for (uint32_t size = 2000; size <= 32000; size += 10000)
 			{
 				double error = fabs(fc_curve_hit_ratio(&grown, size) -
@@ -354,7 +357,7 @@ test_growing(Random *random)
 	   error);
 }
 
-/* ---- what may stand in its memory, sizes, times ---------------------------------------- */
+/* ---- what may stand in its memory, sizes, times -------------------------- */
 
 /* Whatever the memory holds: no crash, no endless loop. */
 static void

@@ -89,7 +89,7 @@ open_fds(void)
 	return count;
 }
 
-/* ---- a good one -------------------------------------------------------------------- */
+/* ---- a good one ---------------------------------------------------------- */
 
 static void
 test_fine(void)
@@ -234,7 +234,7 @@ test_cut(void)
 	device.ops->close(&device);
 }
 
-/* ---- what is not a cache file ---------------------------------------------------------- */
+/* ---- what is not a cache file -------------------------------------------- */
 
 static void
 test_not_there(void)
@@ -309,7 +309,7 @@ test_foreign(void)
 	OK(try(path, SLOTS) == FC_DEVICE_FINE, "an empty file is nobody's");
 }
 
-/* ---- owners and rights -------------------------------------------------------------------- */
+/* ---- owners and rights --------------------------------------------------- */
 
 /* The answer as an ordinary user gets it; errno in *error_out. */
 static FcDeviceProblem
@@ -372,7 +372,7 @@ test_rights(void)
 	   "even if its owner lets everybody write");
 }
 
-/* ---- the lock -------------------------------------------------------------------------- */
+/* ---- the lock ------------------------------------------------------------ */
 
 /* A child that keeps the file open until told to end. */
 static pid_t
@@ -430,7 +430,7 @@ test_lock(void)
 	MUST(waitpid(child, NULL, 0) == child);
 }
 
-/* ---- space ------------------------------------------------------------------------------- */
+/* ---- space --------------------------------------------------------------- */
 
 /* What posix_fallocate() does next; the real one, unless told otherwise. */
 static int (*instead_of_fallocate)(int fd, off_t size);

@@ -102,7 +102,7 @@ blocks_of_device(uint32_t device)
 	return count;
 }
 
-/* ---- places ------------------------------------------------------------------------ */
+/* ---- places -------------------------------------------------------------- */
 
 static void
 test_places(void)
@@ -174,7 +174,7 @@ test_striped(void)
 	end(4);
 }
 
-/* ---- a missing device ---------------------------------------------------------- */
+/* ---- a missing device ---------------------------------------------------- */
 
 static void
 test_missing(void)
@@ -251,7 +251,9 @@ test_dies(void)
 		OK(flash[1].reads == reads && flash[1].writes == writes,
 		   "and it is left alone");
 
-		/* The dead device's blocks must not come back stale, so changes go on. */
+		/*
+		 * The dead device's blocks must not come back stale, so changes go on.
+		 */
 		uint64_t key = fc_key(file.number, 0);
 		FcSeen seen;
 		bool gone = true;

@@ -123,7 +123,10 @@ explorer_kill(Actor *actor)
 	fc_process_end(&actor->cache); /* the place is free: its owner is gone */
 }
 
-/* The next actor: the same at no cost if it can go on; another for a preemption. */
+/*
+ * The next actor: the same at no cost if it can go on; another for a
+ * preemption.
+ */
 static bool
 explorer_step(void)
 {

@@ -21,7 +21,7 @@ take_number(uint32_t number)
 	}
 }
 
-/* ---- handles ---------------------------------------------------------------------- */
+/* ---- handles ------------------------------------------------------------- */
 
 /* The checkpointer's fd outlives a truncation and a retirement. */
 static bool
@@ -51,7 +51,7 @@ stale_number_in_a_reader(void)
 	return read_block(scene.a, &old, 3);
 }
 
-/* ---- reused numbers ------------------------------------------------------------- */
+/* ---- reused numbers ------------------------------------------------------ */
 
 static void
 displace(void)
@@ -135,7 +135,9 @@ displaced_and_back(void)
 	       read_block(scene.a, &scene.file, 3);
 }
 
-/* The writer has resolved the file; then it loses its number and gets another. */
+/*
+ * The writer has resolved the file; then it loses its number and gets another.
+ */
 static bool
 displaced_under_a_writer(void)
 {
@@ -170,7 +172,10 @@ fill_block_4(void)
 	cache_block(&scene.b, &scene.same, 4);
 }
 
-/* A block is filled just when its file is about to be displaced for having none. */
+/*
+ * A block is filled just when its file is about to be displaced for having
+ * none.
+ */
 static bool
 filled_while_displaced(void)
 {
@@ -238,12 +243,15 @@ entered_between_two_retirements(void)
 	return read_block(&scene.b, &new, 3);
 }
 
-/* ---- two processes that do the same --------------------------------------------- */
+/* ---- two processes that do the same -------------------------------------- */
 
 /* Relation 8, as b knows it, with block 4 cached. */
 static FcFile known;
 
-/* A process that knows relation 8 only by its name writes block 4; is that seen? */
+/*
+ * A process that knows relation 8 only by its name writes block 4; is that
+ * seen?
+ */
 static bool
 write_by_name_is_missed(void)
 {
@@ -269,7 +277,9 @@ cache_block_4_of_8(void)
 	cache_block(&scene.b, &known, 4);
 }
 
-/* Before a process frees a retired number, another has freed and reassigned it. */
+/*
+ * Before a process frees a retired number, another has freed and reassigned it.
+ */
 static bool
 freed_when_it_was_given_away(void)
 {
@@ -318,7 +328,7 @@ entered_by_two(void)
 	return write_by_name_is_missed() || holds_wrong(scene.a, &same, 4);
 }
 
-/* ---- unknown files ------------------------------------------------------------------- */
+/* ---- unknown files ------------------------------------------------------- */
 
 /* The writer finds nothing to invalidate; then a reader enters the file. */
 static bool
@@ -359,7 +369,7 @@ unknown_while_entering(void)
 	return read_block(scene.a, &reader, 3);
 }
 
-/* ---- the list ------------------------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 #define B(name) FC_BREAK(name)
 
@@ -445,7 +455,7 @@ static const Scenario displacing[] = {
 
 #undef B
 
-/* ---- races that cost at most a second look --------------------------------------- */
+/* ---- races that cost at most a second look ------------------------------- */
 
 static void
 truncate_nothing(void)

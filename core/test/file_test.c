@@ -179,7 +179,10 @@ test_absent_files(void)
 	rig_close(&rig);
 }
 
-/* With all numbers in use, the next file takes that of the one with fewest blocks. */
+/*
+ * With all numbers in use, the next file takes that of the one with fewest
+ * blocks.
+ */
 static void
 test_displacement(void)
 {
@@ -323,7 +326,10 @@ test_retired_numbers_are_free(void)
 		current &= fc_file_current(&rig.cache, &file[i]);
 	OK(current, "the living keep theirs");
 
-	/* Every number is reused again and again: an old handle must never look current. */
+	/*
+	 * Every number is reused again and again: an old handle must never look
+	 * current.
+	 */
 	FcFile old = file[0];
 	bool revived = false;
 
@@ -380,7 +386,9 @@ test_numbers_of_pending_fills(void)
 	rig_close(&rig);
 }
 
-/* Its retirer was killed half-way: the next process to need the place finishes. */
+/*
+ * Its retirer was killed half-way: the next process to need the place finishes.
+ */
 static void
 test_number_of_a_dead_retirer(void)
 {
@@ -405,7 +413,7 @@ test_number_of_a_dead_retirer(void)
 	rig_close(&rig);
 }
 
-/* ---- the lock ------------------------------------------------------------------ */
+/* ---- the lock ------------------------------------------------------------ */
 
 static const char *stop_at;
 static jmp_buf cut_off;

@@ -20,7 +20,7 @@
  */
 #include "scene.h"
 
-/* ---- modes ------------------------------------------------------------------------ */
+/* ---- modes --------------------------------------------------------------- */
 
 static void
 go_offline_and_write(void)
@@ -85,7 +85,7 @@ offline_during_a_write(void)
 	return map_holds_block_3();
 }
 
-/* ---- changes against fills ------------------------------------------------------------ */
+/* ---- changes against fills ----------------------------------------------- */
 
 static void
 replace_all(void)
@@ -208,7 +208,7 @@ two_fillers_of_one_block(void)
 	return read_block(scene.a, &scene.file, 3);
 }
 
-/* ---- changes against hits --------------------------------------------------------------- */
+/* ---- changes against hits ------------------------------------------------ */
 
 static bool
 write_then_read(void)
@@ -348,7 +348,7 @@ same_block_of_another_file(void)
 	return read_block(scene.a, &other, 3);
 }
 
-/* ---- refreshing after a write ------------------------------------------------------------- */
+/* ---- refreshing after a write -------------------------------------------- */
 
 static bool
 foreign_change_during_a_write(void)
@@ -376,7 +376,7 @@ foreign_change_before_a_refresh(void)
 	return read_block(scene.a, &scene.file, 3);
 }
 
-/* ---- the list ------------------------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 #define B(name) FC_BREAK(name)
 
@@ -486,7 +486,7 @@ static const Scenario scenarios[] = {
 
 #undef B
 
-/* ---- races that cost a miss at most ---------------------------------------------------- */
+/* ---- races that cost a miss at most -------------------------------------- */
 
 static void
 fill_another_block(void)

@@ -26,7 +26,7 @@ static MemoryDevice keepers_flash[DEVICES];
 static FcDevice keepers_devices[DEVICES];
 static uint64_t version[BLOCKS]; /* what the disk holds */
 
-/* ---- scene -------------------------------------------------------------------- */
+/* ---- scene --------------------------------------------------------------- */
 
 static unsigned
 device_of(uint32_t block)
@@ -211,7 +211,7 @@ disk_takes(uint64_t ns)
 	(void) fc_bypass_check(&keeper);
 }
 
-/* ---- stalled -------------------------------------------------------------------- */
+/* ---- stalled ------------------------------------------------------------- */
 
 /* Device 1 stops answering, here for reads that take their time. */
 static void
@@ -224,7 +224,9 @@ stall(void)
 	cache.read_deadline_ns = MS;
 }
 
-/* A read of device 1 runs into its deadline, on a clock that ticks like this. */
+/*
+ * A read of device 1 runs into its deadline, on a clock that ticks like this.
+ */
 static void
 run_into_deadline(uint64_t tick_ns)
 {
@@ -289,7 +291,9 @@ test_stall(void)
 	end();
 }
 
-/* Blocks that were changed while their device was bypassed: how many are stale? */
+/*
+ * Blocks that were changed while their device was bypassed: how many are stale?
+ */
 static unsigned
 stale_after_bypass(void)
 {
@@ -393,7 +397,7 @@ test_late(void)
 	end();
 }
 
-/* ---- slow ------------------------------------------------------------------------- */
+/* ---- slow ---------------------------------------------------------------- */
 
 static void
 test_slow(void)
@@ -501,7 +505,7 @@ test_disk_gets_slower(void)
 	end();
 }
 
-/* ---- dead --------------------------------------------------------------------------- */
+/* ---- dead ---------------------------------------------------------------- */
 
 static void
 fail_reads(unsigned device)

@@ -165,7 +165,9 @@ test_drop(void)
 	rig_close(&rig);
 }
 
-/* The entry is not emptied in between, and by chance its checksum is the same. */
+/*
+ * The entry is not emptied in between, and by chance its checksum is the same.
+ */
 static void
 test_eviction(void)
 {
@@ -243,10 +245,12 @@ test_busy_sets(void)
 
 	/* The owner thought dead was only slow: the slot is no longer its own. */
 	FcSeen stale = { .slot = seen.slot, .meta = 0 };
+	FcCache slow = rig.cache;
 
-	stale.meta = fc_meta_next(0, FC_FILLING, 0xffff0001);
+	slow.token = 0xffff0001;
+	stale.meta = fc_meta_next(0, FC_FILLING, slow.token);
 	late.block = 0;
-	fc_claim_abandon(&rig.cache, &late, &stale);
+	fc_claim_abandon(&slow, &late, &stale);
 	OK(atomic_load(meta_of(seen.slot)) == seen.meta,
 	   "who lost a claim cannot abandon its successor's");
 	fc_cache_close(&other);
@@ -260,8 +264,9 @@ test_sequence(void)
 	uint64_t meta = fc_meta_next(0, FC_EMPTY, 0);
 
 	for (int i = 0; i < 3; i++)
-		meta = fc_meta_next(meta | FC_META_SEQUENCE_MASK, FC_VALID, 0x12345678);
-	OK(fc_meta_state(meta) == FC_VALID && fc_meta_high(meta) == 0x12345678,
+		meta =
+			fc_meta_next(meta | FC_META_SEQUENCE_MASK, FC_FILLING, 0x12345678);
+	OK(fc_meta_state(meta) == FC_FILLING && fc_meta_high(meta) == 0x12345678,
 	   "a sequence that wraps touches neither state nor owner");
 	OK((meta & FC_META_SEQUENCE_MASK) == 0, "and begins anew");
 }
@@ -306,7 +311,10 @@ test_spread_of_a_few(void)
 		most = count[i] > most ? count[i] : most;
 	}
 
-	/* 16 each; if every set were filled from its first way, the last would be empty. */
+	/*
+	 * 16 each; if every set were filled from its first way, the last would be
+	 * empty.
+	 */
 	OK(least >= 8 && most <= 24,
 	   "a cache that is a quarter full lies evenly over its sets: %u to %u",
 	   least, most);

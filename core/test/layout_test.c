@@ -11,7 +11,10 @@
 
 #define MB_SLOTS (1024U * 1024 / FC_BLOCK_SIZE)
 
-/* From here on a block takes no more; below, all shared arrays have a minimum size. */
+/*
+ * From here on a block takes no more; below, all shared arrays have a minimum
+ * size.
+ */
 #define LIMIT_MB    200
 #define LIMIT_BYTES 28
 #define FLOOR_BYTES (160 * 1024)

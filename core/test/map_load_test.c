@@ -145,7 +145,10 @@ test_fills_of_changed_sets(void)
 	kill_life();
 }
 
-/* A number that the map does not know is no file of the map, however it is used. */
+/*
+ * A number that the map does not know is no file of the map, however it is
+ * used.
+ */
 static void
 test_numbers_of_this_life(void)
 {

@@ -1,6 +1,7 @@
 /*
  * map_test.c
- *		The map in the cache file: what is saved, what is found again, and what is not.
+ *		The map in the cache file: what is saved, what is found again, and what
+ *		is not.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -12,7 +13,7 @@
 #include "staging.h"
 #include "superblock.h"
 
-/* ---- what is found again ----------------------------------------------------------- */
+/* ---- what is found again ------------------------------------------------- */
 
 static void
 test_saved_and_found(void)
@@ -109,7 +110,10 @@ test_life_of_two_files(void)
 	OK(found_with(label) == 0, "nor one, and one that is damaged");
 }
 
-/* The cluster has run since, without the cache, as any of its four values shows. */
+/*
+ * The cluster has run since, without the cache, as any of its four values
+ * shows.
+ */
 static void
 test_lived_on(void)
 {
@@ -321,9 +325,11 @@ test_life_that_comes_to_nothing(void)
 	kill_life();
 }
 
-/* ---- what is saved ------------------------------------------------------------------ */
+/* ---- what is saved ------------------------------------------------------- */
 
-/* The map holds what is on flash and what the policy knows, and nothing else. */
+/*
+ * The map holds what is on flash and what the policy knows, and nothing else.
+ */
 static void
 test_ring_begins_empty(void)
 {

@@ -121,7 +121,7 @@ static World world;
 
 static void step(void);
 
-/* ---- the model --------------------------------------------------------------- */
+/* ---- the model ----------------------------------------------------------- */
 
 static void
 change_begins(Name *name, uint32_t first, uint32_t last)
@@ -164,7 +164,7 @@ real_version(const Name *name, unsigned incarnation, uint32_t block)
 	return incarnation + 1 == name->incarnation ? name->old[block] : 0;
 }
 
-/* ---- reads and fills ------------------------------------------------------------ */
+/* ---- reads and fills ----------------------------------------------------- */
 
 static void
 check(Process *me, uint32_t name, uint32_t block, uint64_t oldest)
@@ -306,7 +306,7 @@ do_read(Process *me)
 		fill_or_keep(me, handle, number, &ticket);
 }
 
-/* ---- changes --------------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------- */
 
 static void
 do_change_begin(Process *me)
@@ -406,7 +406,7 @@ do_change_go_on(Process *me)
 	}
 }
 
-/* ---- files ------------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
 static void
 create(Name *name)
@@ -460,7 +460,7 @@ do_drop(Process *me)
 	}
 }
 
-/* ---- processes --------------------------------------------------------------------- */
+/* ---- processes ----------------------------------------------------------- */
 
 static bool
 in_the_middle(const Process *me)
@@ -473,7 +473,10 @@ in_the_middle(const Process *me)
 	return me->drops >= 0;
 }
 
-/* A process's transfers end with it: each has been done by then, or never will be. */
+/*
+ * A process's transfers end with it: each has been done by then, or never will
+ * be.
+ */
 static void
 abandon_writing(Process *me)
 {
@@ -521,7 +524,10 @@ do_write_out(Process *me)
 		me->writer = NULL;
 }
 
-/* Read or fill, and be interrupted at one of the points: by a signal, or for good. */
+/*
+ * Read or fill, and be interrupted at one of the points: by a signal, or for
+ * good.
+ */
 static void
 do_cut_off(Process *me)
 {
@@ -670,7 +676,7 @@ on_point(const char *name)
 	}
 }
 
-/* ---- episodes ------------------------------------------------------------------------ */
+/* ---- episodes ------------------------------------------------------------ */
 
 static void
 open_world(uint64_t seed)
@@ -748,7 +754,10 @@ test_fuzz(uint64_t seed, long seconds)
 	uint64_t end = fc_clock_ns() + (uint64_t) seconds * 1000000000ULL;
 	bool wrong = false;
 
-	/* One episode may have few hits, and a busy machine does no more in that time. */
+	/*
+	 * One episode may have few hits, and a busy machine does no more in that
+	 * time.
+	 */
 	while (!wrong &&
 	       (fc_clock_ns() < end || (hits <= steps / 50 && episodes < 100)))
 	{

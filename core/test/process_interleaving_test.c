@@ -11,7 +11,7 @@
  */
 #include "scene.h"
 
-/* ---- fills, and the lock over the files ----------------------------------------------------- */
+/* ---- fills, and the lock over the files ---------------------------------- */
 
 /* At the first PUBLISHED of them the block can still be refused. */
 static const char *const fill_points[] = {
@@ -34,7 +34,9 @@ cut_a_fill_off(const char *point)
 	}
 }
 
-/* A signal handler interrupts a fill, and the process continues or exits there. */
+/*
+ * A signal handler interrupts a fill, and the process continues or exits there.
+ */
 static bool
 fill_cut_off_in_oneself(void)
 {
@@ -135,7 +137,7 @@ filler_stopped(void)
 	return wrong;
 }
 
-/* ---- writers that are gone, and writers that are not ------------------------------------------ */
+/* ---- writers that are gone, and writers that are not --------------------- */
 
 static const char *const writer_points[] = { "page-picked",  "entry-writing",
 	                                         "page-writing", "submitted",
@@ -147,7 +149,9 @@ static const char *const writer_points[] = { "page-picked",  "entry-writing",
 static bool
 stuck_after(FcCache *cache)
 {
-	/* Twice: what the dead writer was writing, and what was doomed meanwhile. */
+	/*
+	 * Twice: what the dead writer was writing, and what was doomed meanwhile.
+	 */
 	return holds_wrong(cache, &scene.file, 3) ||
 	       something_is_stuck(cache, &scene.file);
 }
@@ -235,7 +239,7 @@ writer_stopped(void)
 	return wrong;
 }
 
-/* ---- standing in for the writer ------------------------------------------------ */
+/* ---- standing in for the writer ------------------------------------------ */
 
 #define STAND_IN_NS 1000000000ULL
 
@@ -334,7 +338,7 @@ stand_in_within_stand_in(void)
 	return holds;
 }
 
-/* ---- the list ------------------------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 #define B(name) FC_BREAK(name)
 

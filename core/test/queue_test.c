@@ -23,7 +23,7 @@
 static char path[200];
 static FcDevice file;
 
-/* ---- transfers --------------------------------------------------------------------- */
+/* ---- transfers ----------------------------------------------------------- */
 
 static Page pages[FC_QUEUE_DEPTH_MAX + 1];
 static FcTransfer transfers[FC_QUEUE_DEPTH_MAX + 1];
@@ -199,7 +199,7 @@ test_engines(void)
 	setup_errno = 0;
 }
 
-/* ---- a child ----------------------------------------------------------------------- */
+/* ---- a child ------------------------------------------------------------- */
 
 static void
 test_child(void)
@@ -230,7 +230,7 @@ test_child(void)
 	fc_queue_close(&queue);
 }
 
-/* ---- devices that take their time -------------------------------------------------- */
+/* ---- devices that take their time ---------------------------------------- */
 
 static void
 test_late(void)
@@ -291,7 +291,7 @@ test_late(void)
 	munmap(other.bytes, other.size);
 }
 
-/* ---- signals while waiting for the kernel -------------------------------------- */
+/* ---- signals while waiting for the kernel -------------------------------- */
 
 static volatile sig_atomic_t alarms;
 

@@ -100,7 +100,7 @@ read_run(unsigned count)
 	return hits;
 }
 
-/* ---- reads in time ------------------------------------------------------------- */
+/* ---- reads in time ------------------------------------------------------- */
 
 static void
 test_runs(void)
@@ -148,7 +148,7 @@ test_runs(void)
 	rig_close(&rig);
 }
 
-/* ---- too late ----------------------------------------------------------------------- */
+/* ---- too late ------------------------------------------------------------ */
 
 /* What a caller does after a miss: it reads the disk into the same buffer. */
 static void
@@ -251,7 +251,9 @@ late_read_spares_the_caller(void)
 	return spared;
 }
 
-/* Until its checksum was compared, a slot may hold anything; a miss must not. */
+/*
+ * Until its checksum was compared, a slot may hold anything; a miss must not.
+ */
 static bool
 corrupt_read_spares_the_caller(void)
 {
@@ -321,7 +323,9 @@ start_and_go_on(FcDevice *device, FcTransfer *transfer)
 	rig.flash.stuck = 0;
 }
 
-/* Block 0 is late, and arrives together with block 1, which a call waits for. */
+/*
+ * Block 0 is late, and arrives together with block 1, which a call waits for.
+ */
 static void
 test_late_page_comes_with_another(void)
 {
@@ -382,7 +386,7 @@ test_last_one(void)
 	OK(taken, "one of a run is late; the others were taken before");
 }
 
-/* ---- all or nothing ------------------------------------------------------------------ */
+/* ---- all or nothing ------------------------------------------------------ */
 
 static void
 test_whole_runs(void)
@@ -429,7 +433,7 @@ test_whole_runs(void)
 	rig_close(&rig);
 }
 
-/* ---- reading ahead ------------------------------------------------------------- */
+/* ---- reading ahead ------------------------------------------------------- */
 
 /* Read blocks first .. first + count - 1 one by one; how many were right? */
 static unsigned
@@ -568,7 +572,7 @@ test_ahead_and_hung(void)
 	rig_close(&rig);
 }
 
-/* ---- a read within a read ------------------------------------------------------------- */
+/* ---- a read within a read ------------------------------------------------ */
 
 static FcStatus nested;
 
@@ -605,7 +609,7 @@ test_nested(void)
 	fc_test_broken = 0;
 }
 
-/* ---- real files, real children --------------------------------------------------------- */
+/* ---- real files, real children ------------------------------------------- */
 
 static char path[200];
 

@@ -116,7 +116,7 @@ hit_ratio(void)
 	return (double) cache.hits / (double) cache.reads;
 }
 
-/* ---- before anything is known ------------------------------------------------ */
+/* ---- before anything is known -------------------------------------------- */
 
 static void
 test_new_states(void)
@@ -140,7 +140,7 @@ test_new_states(void)
 	   "a set's state has 6 bytes a block");
 }
 
-/* ---- what it learns ------------------------------------------------------------ */
+/* ---- what it learns ------------------------------------------------------ */
 
 /*
  * Half of the reads go to a hot set of three quarters of the cache, the other
@@ -250,7 +250,7 @@ test_relations(void)
 	   "one relation is worth the write and another is not");
 }
 
-/* ---- where it learns ----------------------------------------------------------- */
+/* ---- where it learns ----------------------------------------------------- */
 
 static void
 test_watched_sets(void)
@@ -268,7 +268,10 @@ test_watched_sets(void)
 	policy->touched(&watched, 3);
 	OK(memcmp(before, shared_state, sizeof(before)) != 0, "some do");
 
-	/* While a cache is resized, there may be more sets than the policy is told of. */
+	/*
+	 * While a cache is resized, there may be more sets than the policy is told
+	 * of.
+	 */
 	other.set_number = UINT32_MAX;
 	for (uint32_t count = 1; count < 3000; count++)
 	{

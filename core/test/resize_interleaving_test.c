@@ -146,7 +146,9 @@ resize(FcCache *cache, uint32_t sets)
 	if (fc_resize_begin(cache, sets * FC_WAYS) != FC_OK)
 		return;
 
-	/* It may have to wait for others that stand still: close_world() ends it. */
+	/*
+	 * It may have to wait for others that stand still: close_world() ends it.
+	 */
 	for (int step = 0; step < 2 && fc_resize_step(cache, 4); step++)
 		FC_POINT("stepped");
 }
@@ -193,7 +195,9 @@ join(FcCache *cache, uint32_t place)
 	cache->token = 1U << 16 | place;
 }
 
-/* The next actor reuses what the handle acquired, unless the actor was killed. */
+/*
+ * The next actor reuses what the handle acquired, unless the actor was killed.
+ */
 static void
 leave(FcCache *cache, uint32_t place, bool killed)
 {

@@ -68,7 +68,9 @@ test_dropped_files_leave_nothing(void)
 	scene_close();
 }
 
-/* One process compares while another wakes the file: what the other does stays. */
+/*
+ * One process compares while another wakes the file: what the other does stays.
+ */
 static FcFile changer;
 
 static void

@@ -47,7 +47,7 @@ typedef struct Scene
 
 static Scene scene;
 
-/* ---- stopping ----------------------------------------------------------------- */
+/* ---- stopping ------------------------------------------------------------ */
 
 static jmp_buf cut_off;
 
@@ -57,7 +57,7 @@ cut_here(void)
 	longjmp(cut_off, 1);
 }
 
-/* ---- a policy that takes the way it is told ---------------------------------------- */
+/* ---- a policy that takes the way it is told ------------------------------ */
 
 static unsigned told_way;
 
@@ -113,7 +113,7 @@ static const FcReplacement told_policy = {
 	.evicted = told_moved,
 };
 
-/* ---- the world ------------------------------------------------------------------ */
+/* ---- the world ----------------------------------------------------------- */
 
 static void
 scene_open(uint32_t files)
@@ -198,7 +198,10 @@ is_hit(FcCache *cache, FcFile *file, uint32_t block)
 	return fc_read(cache, file, block, &page, &ticket) == FC_OK;
 }
 
-/* Write staged blocks to flash: the writer's part.  False if there can be no writer. */
+/*
+ * Write staged blocks to flash: the writer's part.  False if there can be no
+ * writer.
+ */
 static bool
 flush(FcCache *cache)
 {
@@ -359,7 +362,7 @@ truncate_half_way(void)
 	real_write(7, 3);
 }
 
-/* ---- processes that can be killed ------------------------------------------------ */
+/* ---- processes that can be killed ---------------------------------------- */
 
 static void
 stop_myself(void)
@@ -367,7 +370,9 @@ stop_myself(void)
 	raise(SIGSTOP);
 }
 
-/* A child that has stopped itself at a point, and reports whether it succeeded. */
+/*
+ * A child that has stopped itself at a point, and reports whether it succeeded.
+ */
 UNUSED static pid_t
 start_child(const char *point, bool (*act)(FcCache *))
 {
@@ -414,7 +419,7 @@ fill_block_3(FcCache *cache)
 	return fc_fill(cache, &scene.ticket, &scene.page) == FC_OK;
 }
 
-/* ---- scenarios ---------------------------------------------------------------- */
+/* ---- scenarios ----------------------------------------------------------- */
 
 typedef struct Scenario
 {

@@ -23,7 +23,7 @@ wrong_after_restart(void)
 	return read_block(scene.a, &file, 3) || read_block(scene.a, &scene.file, 3);
 }
 
-/* ---- what happens while no server runs --------------------------------------------- */
+/* ---- what happens while no server runs ----------------------------------- */
 
 static bool
 changed_while_down(void)
@@ -68,7 +68,7 @@ other_device_while_down(void)
 	return wrong_after_restart();
 }
 
-/* ---- killed writers -------------------------------------------------------------- */
+/* ---- killed writers ------------------------------------------------------ */
 
 /* All in one tick: one write has ended; the next one is interrupted. */
 static bool
@@ -139,7 +139,9 @@ write_under_the_stamp(void)
 	return wrong_after_restart();
 }
 
-/* The writer does not know the file; a reader enters it, stamps it and fills. */
+/*
+ * The writer does not know the file; a reader enters it, stamps it and fills.
+ */
 static bool
 stranger_killed(void)
 {
@@ -200,7 +202,7 @@ sync_failed(void)
 	return wrong_after_restart();
 }
 
-/* ---- sleepers --------------------------------------------------------------------------- */
+/* ---- sleepers ------------------------------------------------------------ */
 
 /* A sleeping file is changed first, and then read. */
 static bool
@@ -257,9 +259,11 @@ sleeper_cut_off(void)
 	return read_block(scene.a, &file, 3);
 }
 
-/* ---- changes behind the cache's back ------------------------------------------- */
+/* ---- changes behind the cache's back ------------------------------------- */
 
-/* The change is not announced; then a process uses the file for the first time. */
+/*
+ * The change is not announced; then a process uses the file for the first time.
+ */
 static bool
 changed_behind_a_reader(void)
 {
@@ -270,7 +274,10 @@ changed_behind_a_reader(void)
 	return read_block(scene.a, &file, 3);
 }
 
-/* ... or a process that knows the file changes another block, and all are killed. */
+/*
+ * ... or a process that knows the file changes another block, and all are
+ * killed.
+ */
 static bool
 changed_behind_a_writer(void)
 {
@@ -293,7 +300,7 @@ longer_in_the_same_tick(void)
 	return wrong_after_restart();
 }
 
-/* ---- overwritten memory -------------------------------------------------------- */
+/* ---- overwritten memory -------------------------------------------------- */
 
 /* Counters say that nothing of the file is cached; then it is truncated. */
 static bool
@@ -313,7 +320,7 @@ counters_written_over(void)
 	return read_block(scene.a, &file, 3);
 }
 
-/* ---- all of them --------------------------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------- */
 
 typedef struct Scenario
 {
@@ -377,7 +384,7 @@ play(const Scenario *scenario, FcBreaks broken)
 	return wrong;
 }
 
-/* ---- no false accusation ------------------------------------------------------- */
+/* ---- no false accusation ------------------------------------------------- */
 
 static void
 write_of_b(void)
@@ -386,7 +393,9 @@ write_of_b(void)
 	write_block(&scene.b, &scene.same, 5);
 }
 
-/* A look between two steps of another's change, or a late one, accuses nobody. */
+/*
+ * A look between two steps of another's change, or a late one, accuses nobody.
+ */
 static void
 test_only_strangers_are_accused(void)
 {

@@ -45,7 +45,7 @@
 /* For answers that must be checked, in tests that do not care about them. */
 #define IGNORE(answer) ((void) !(answer))
 
-/* ---- random numbers --------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------ */
 
 typedef struct Random
 {
@@ -80,7 +80,7 @@ from_environment(const char *name, long otherwise)
 	return text != NULL && *text != '\0' ? atol(text) : otherwise;
 }
 
-/* ---- a device in memory -------------------------------------------------------- */
+/* ---- a device in memory -------------------------------------------------- */
 
 typedef enum Fault
 {
@@ -230,7 +230,10 @@ deferred_do(FcDevice *device, const FcTransfer *asked)
 	return result < 0 ? -errno : result;
 }
 
-/* Bytes are copied when a transfer ends, not when it begins: as late as possible. */
+/*
+ * Bytes are copied when a transfer ends, not when it begins: as late as
+ * possible.
+ */
 static FcTransfer *
 deferred_finished(FcDevice *device)
 {
@@ -267,7 +270,10 @@ static const FcDeviceOps deferred_ops = { .read = memory_read,
 	                                      .start = deferred_start,
 	                                      .finished = deferred_finished };
 
-/* From now on, holds, last_first and delay_us determine when transfers are done. */
+/*
+ * From now on, holds, last_first and delay_us determine when transfers are
+ * done.
+ */
 UNUSED static void
 memory_device_defer(MemoryDevice *flash)
 {
@@ -293,7 +299,7 @@ memory_device_open(MemoryDevice *flash, uint32_t slots)
 	flash->device = (FcDevice){ .ops = &memory_ops, .fd = -1, .state = flash };
 }
 
-/* ---- a cache --------------------------------------------------------------------- */
+/* ---- a cache ------------------------------------------------------------- */
 
 typedef struct Rig
 {
@@ -349,7 +355,10 @@ rig_detach(FcCache *other)
 
 #define FLUSH_NS 60000000000ULL
 
-/* Write all fills to flash: the writer's part, otherwise done by another process. */
+/*
+ * Write all fills to flash: the writer's part, otherwise done by another
+ * process.
+ */
 UNUSED static void
 rig_flush(Rig *rig)
 {
@@ -383,14 +392,16 @@ entered(Rig *rig, uint32_t relation)
 	return file;
 }
 
-/* ---- pages ------------------------------------------------------------------------- */
+/* ---- pages --------------------------------------------------------------- */
 
 typedef struct Page
 {
 	uint64_t word[FC_BLOCK_SIZE / 8];
 } __attribute__((aligned(FC_IO_ALIGN))) Page;
 
-/* A page of a file, block and version that differs from all others everywhere. */
+/*
+ * A page of a file, block and version that differs from all others everywhere.
+ */
 UNUSED static void
 page_make(Page *page, uint32_t file, uint32_t block, uint64_t version)
 {
@@ -411,7 +422,10 @@ page_is(const Page *page, uint32_t file, uint32_t block, uint64_t version)
 	return memcmp(page, &expected, sizeof(expected)) == 0;
 }
 
-/* A change of blocks as a host announces it, where the file's content is irrelevant. */
+/*
+ * A change of blocks as a host announces it, where the file's content is
+ * irrelevant.
+ */
 UNUSED static void
 change_blocks(FcCache *cache, FcFile *file, uint32_t first, uint32_t count)
 {

@@ -152,7 +152,7 @@ make_files(void)
 	}
 }
 
-/* ---- the day ------------------------------------------------------------------- */
+/* ---- the day ------------------------------------------------------------- */
 
 static void
 test_restart(void)
@@ -220,7 +220,9 @@ test_cold(void)
 	end();
 }
 
-/* The same bytes in another file: they were not written here a hundred times. */
+/*
+ * The same bytes in another file: they were not written here a hundred times.
+ */
 static void
 test_copy(void)
 {
@@ -238,7 +240,7 @@ test_copy(void)
 	end();
 }
 
-/* ---- crashes ------------------------------------------------------------------- */
+/* ---- crashes ------------------------------------------------------------- */
 
 static void
 test_killed(void)
@@ -354,7 +356,7 @@ test_hangs(void)
 	   "nobody waits for a device that does not take its record");
 }
 
-/* ---- time ---------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------- */
 
 static void
 test_boot(void)
@@ -426,7 +428,7 @@ test_boot(void)
 	end();
 }
 
-/* ---- the budget ---------------------------------------------------------------- */
+/* ---- the budget ---------------------------------------------------------- */
 
 static void
 test_bucket(void)
@@ -458,7 +460,9 @@ test_bucket(void)
 	end();
 }
 
-/* Killed at once, with the saved-up budget on record: the next life's blocks. */
+/*
+ * Killed at once, with the saved-up budget on record: the next life's blocks.
+ */
 static uint32_t
 written_after_savings(FcBreaks broken)
 {
@@ -535,7 +539,7 @@ test_killed_again_and_again(void)
 	   "(control) if being killed were an end it would be");
 }
 
-/* ---- several files ------------------------------------------------------------- */
+/* ---- several files ------------------------------------------------------- */
 
 static void
 test_files(void)
@@ -597,7 +601,7 @@ test_files(void)
 	end();
 }
 
-/* ---- memory that outlived a crash ----------------------------------------------- */
+/* ---- memory that outlived a crash ---------------------------------------- */
 
 static void
 test_wild(void)

@@ -1,10 +1,11 @@
 /*
  * writer_interleaving_test.c
- *		The moments of a block on its way to flash: staged, being written, written.
+ *		The moments of a block on its way to flash: staged, being written,
+ *		written.
  *
- * As fill_interleaving_test.c, but with a writer in addition to the two processes,
- * and a device that does nothing until it is allowed to, and then, if told so,
- * starts with the last transfer.
+ * As fill_interleaving_test.c, but with a writer in addition to the two
+ * processes, and a device that does nothing until it is allowed to, and then,
+ * if told so, starts with the last transfer.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -23,7 +24,7 @@ map_says(FcState state)
 	       fc_meta_state(seen.meta) == state;
 }
 
-/* ---- the writer --------------------------------------------------------------------- */
+/* ---- the writer ---------------------------------------------------------- */
 
 /* A process of its own, and a device that waits. */
 static void
@@ -58,9 +59,12 @@ stop_writer(void)
 	rig_detach(&writing_process);
 }
 
-/* ---- readers of staged blocks ----------------------------------------------------------- */
+/* ---- readers of staged blocks -------------------------------------------- */
 
-/* Read block 3 of a, which is staged, with something happening at a point; wrong? */
+/*
+ * Read block 3 of a, which is staged, with something happening at a point;
+ * wrong?
+ */
 static bool
 staged_hit_while(const char *point, void (*act)(void))
 {
@@ -168,7 +172,9 @@ page_given_back_twice_is_given_back_once(void)
 	return is_hit(scene.a, &scene.file, 4) && is_hit(scene.a, &scene.file, 5);
 }
 
-/* Block 3 changes before its filler has handed the page over: block 4 takes it. */
+/*
+ * Block 3 changes before its filler has handed the page over: block 4 takes it.
+ */
 static void
 change_and_give_page_to_block_4(void)
 {
@@ -186,7 +192,10 @@ page_of_others_is_not_handed_over(void)
 	       !holds_wrong(scene.a, &scene.file, 3);
 }
 
-/* A filler is killed when its block can be found: the writer writes it to flash. */
+/*
+ * A filler is killed when its block can be found: the writer writes it to
+ * flash.
+ */
 static bool
 published_by_the_dead_gets_to_flash(void)
 {
@@ -214,7 +223,7 @@ page_that_goes_to_flash_is_a_hit(void)
 	return true;
 }
 
-/* ---- changes of blocks being written ------------------------------------------- */
+/* ---- changes of blocks being written ------------------------------------- */
 
 static bool
 write_while_the_device_writes(void)
@@ -258,7 +267,9 @@ write_at_each_step_of_the_writer(void)
 	return false;
 }
 
-/* The old copy arrives last, in a slot where another block was put meanwhile. */
+/*
+ * The old copy arrives last, in a slot where another block was put meanwhile.
+ */
 static bool
 slot_given_away_under_the_device(void)
 {
@@ -346,7 +357,7 @@ second_writer_under_the_first(void)
 	return wrong;
 }
 
-/* ---- the list ------------------------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 #define B(name) FC_BREAK(name)
 

@@ -97,7 +97,7 @@ count_of(FcCounter counter)
 	return fc_count_sum(&rig.cache, counter);
 }
 
-/* ---- the ring ---------------------------------------------------------------- */
+/* ---- the ring ------------------------------------------------------------ */
 
 static void
 test_size(void)
@@ -185,7 +185,7 @@ test_nobody_writes(void)
 	end();
 }
 
-/* ---- updates --------------------------------------------------------------------- */
+/* ---- updates ------------------------------------------------------------- */
 
 static void
 test_coalescing(void)
@@ -225,7 +225,7 @@ test_coalescing(void)
 	end();
 }
 
-/* ---- devices ----------------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------- */
 
 static void
 test_many_at_once(void)
@@ -318,7 +318,7 @@ test_modes(void)
 	end();
 }
 
-/* ---- standing in for the writer ------------------------------------------------ */
+/* ---- standing in for the writer ------------------------------------------ */
 
 #define LIMIT (2 * SECOND)
 
@@ -345,7 +345,10 @@ end_without_writer(void)
 	rig_close(&rig);
 }
 
-/* Change blocks one by one, as a checkpoint does.  Returns how many stay cached. */
+/*
+ * Change blocks one by one, as a checkpoint does.  Returns how many stay
+ * cached.
+ */
 static unsigned
 checkpoint(uint32_t first, uint32_t end_block, uint64_t version)
 {
@@ -459,7 +462,9 @@ test_stand_in_hangs(void)
 	end_without_writer();
 }
 
-/* Stand in for a writer until the device has hung for ten seconds, or for ever. */
+/*
+ * Stand in for a writer until the device has hung for ten seconds, or for ever.
+ */
 static bool
 comes_back(unsigned patience_s)
 {
@@ -488,7 +493,10 @@ test_control_limit(void)
 		begin_without_writer(2 * ring);
 		rig.slow.holds = true;
 		fc_test_broken = broken ? FC_BREAK(STAND_IN_LIMIT) : 0;
-		/* The control shows soon that it hangs; the other has all the time it needs. */
+		/*
+		 * The control shows soon that it hangs; the other has all the time it
+		 * needs.
+		 */
 		OK(comes_back(broken ? 2 : 60) == !broken,
 		   "%s limit a device that hangs holds it up%s",
 		   broken ? "without a" : "with a", broken ? "" : " no longer");
@@ -497,7 +505,7 @@ test_control_limit(void)
 	}
 }
 
-/* ---- rest ----------------------------------------------------------------------------- */
+/* ---- rest ---------------------------------------------------------------- */
 
 /* A child that is the writer until it is killed. */
 static pid_t

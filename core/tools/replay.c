@@ -10,9 +10,9 @@
  * each class is played as a file of its own.  The index, the policy and the
  * protocol are the server's; only the slots' bytes are left out: nothing is
  * read, written or checksummed.  N is rounded up to whole sets.  --policy is
- * gittins, which is what the server uses, or lfu, to compare with.  --slot-writes
- * writes what would go to flash to a file, in the stream's format: block ids in
- * order, bit 31 = the block was cached already.
+ * gittins, which is what the server uses, or lfu, to compare with.
+ * --slot-writes writes what would go to flash to a file, in the stream's
+ * format: block ids in order, bit 31 = the block was cached already.
  *
  * ns_per_request is CPU time of the process over all requests, the reading of
  * the stream from memory included.

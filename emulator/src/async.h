@@ -6,10 +6,10 @@
  * through syscall(), and the library intercepts them there.  (libaio has
  * assembly of its own and bypasses the library, as liburing does.)
  *
- * A request for a device's file is passed to the kernel at once, as all calls are.
- * At the same moment it reserves its time on the device; io_getevents() then
- * holds the kernel's answer back until that time has come.  min_nr, nr and the
- * timeout mean what they mean to the kernel, and a signal ends the wait.
+ * A request for a device's file is passed to the kernel at once, as all calls
+ * are. At the same moment it reserves its time on the device; io_getevents()
+ * then holds the kernel's answer back until that time has come.  min_nr, nr and
+ * the timeout mean what they mean to the kernel, and a signal ends the wait.
  *
  * The kernel is given a copy of each such request, because an answer contains
  * only the address of its request, and the caller may reuse the original at

@@ -2,11 +2,11 @@
  * calls.c
  *		The libc names that this library replaces.
  *
- * Every call does the real call first and leaves its result and errno alone.  If
- * the descriptor belongs to a device, the call then asks the device when it is
- * finished and sleeps until then (play.c).  The time is counted from before the
- * real call, so the real call's own time is not added.  A call that failed or
- * moved no byte costs nothing.
+ * Every call does the real call first and leaves its result and errno alone.
+ * If the descriptor belongs to a device, the call then asks the device when it
+ * is finished and sleeps until then (play.c).  The time is counted from before
+ * the real call, so the real call's own time is not added.  A call that failed
+ * or moved no byte costs nothing.
  *
  * Copies inside the kernel are in copies.c.
  *
@@ -130,8 +130,8 @@ say_unused(const char *path, const char *reason)
 }
 
 /*
- * "inherited" descriptors: a shell may have opened the file before it ran us, as
- * in archive_command = 'gzip < %p > /archive/%f.gz'.
+ * "inherited" descriptors: a shell may have opened the file before it ran us,
+ * as in archive_command = 'gzip < %p > /archive/%f.gz'.
  */
 static void
 enter_inherited(void)
@@ -376,7 +376,9 @@ dup3(int fd, int to, int flags)
 #define PVECTOR_PARAMETERS                                                     \
 	(int fd, const struct iovec *vector, int count, off_t offset)
 
-/* The fortified calls know the buffer's size; overrunning it ends the program. */
+/*
+ * The fortified calls know the buffer's size; overrunning it ends the program.
+ */
 #define READ_CHK_PARAMETERS (int fd, void *buffer, size_t bytes, size_t room)
 #define PREAD_CHK_PARAMETERS                                                   \
 	(int fd, void *buffer, size_t bytes, off_t offset, size_t room)

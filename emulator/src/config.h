@@ -21,8 +21,8 @@
 #include "state.h"
 
 /*
- * Fill in an empty state from a file.  On failure returns false, after a message
- * on stderr that names the line.
+ * Fill in an empty state from a file.  On failure returns false, after a
+ * message on stderr that names the line.
  */
 extern bool em_config_read(const char *config_path, EmState *state);
 

@@ -9,9 +9,9 @@
  *			the one that is free first.
  *	write	goes into the write-back cache and becomes backlog of its servers.
  *			The backlog is worked off when a server is idle (server.c), and by
- *			a fixed share of its time while reads keep it busy: this is how writing
- *			slows reading.  When the cache is full, the writer waits for its own
- *			bytes to be destaged.
+ *			a fixed share of its time while reads keep it busy: this is how
+ *			writing slows reading.  When the cache is full, the writer waits for
+ *			its own bytes to be destaged.
  *	log		a write of the log is free; its sync is one write with its own
  *			service time, reserved on every copy.
  */

@@ -3,11 +3,12 @@
  *		Which file descriptor of this process belongs to which device.
  *
  * A table indexed by descriptor, filled when a file is opened, copied by dup,
- * cleared before the real close, inherited by fork.  A zero entry is a file that
- * no device plays, so the look-up of the common case is one load and one test.
+ * cleared before the real close, inherited by fork.  A zero entry is a file
+ * that no device plays, so the look-up of the common case is one load and one
+ * test.
  *
- * Locking: none; PostgreSQL's processes have one thread.  Nothing here allocates,
- * so all of it may run in a signal handler.
+ * Locking: none; PostgreSQL's processes have one thread.  Nothing here
+ * allocates, so all of it may run in a signal handler.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_FILES_H

@@ -9,8 +9,8 @@
  *
  * Reservations are remembered per block in a small table without collision
  * handling: a lost one costs its reader a second reservation, nothing else.
- * They are forgotten after a while, because an emulated device has no page cache
- * in which unread blocks would stay.
+ * They are forgotten after a while, because an emulated device has no page
+ * cache in which unread blocks would stay.
  *
  * Locking: private to a process; a forked child continues with a copy.
  */

@@ -6,7 +6,8 @@
  * end of its last reservation and the next request; em_server_settle() spends
  * it on the backlog just before that request is handled.
  *
- * Locking: none, as in device.h; every change is a compare-and-swap or an addition.
+ * Locking: none, as in device.h; every change is a compare-and-swap or an
+ * addition.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "server.h"

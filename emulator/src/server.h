@@ -1,6 +1,7 @@
 /*
  * server.h
- *		The time of one server: a spindle of an array, a channel of a flash drive.
+ *		The time of one server: a spindle of an array, a channel of a flash
+ *		drive.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_SERVER_H

@@ -26,7 +26,9 @@
 #define SERVERS 4
 #define STRIPE  65536
 
-/* One server for mapped/, four for mapped/inner; random reads, so no streams. */
+/*
+ * One server for mapped/, four for mapped/inner; random reads, so no streams.
+ */
 #define DISK(servers)                                                          \
 	"kind = disk\nlayout = stripe\nservers = " #servers "\n"                   \
 	"stripe_bytes = 65536\nbandwidth_bytes_s = 2000000000\n"                   \

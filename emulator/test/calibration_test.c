@@ -2,9 +2,10 @@
  * calibration_test.c
  *		Do real processes see the device that the profile describes?
  *
- * Machines are noisy: a sleep ends late, never early.  So lower bounds are sharp, times
- * are many ms, and medians and means of many requests are compared, never a single one.
- * Tests that a busy machine can make fail are retried, see patiently.h.
+ * Machines are noisy: a sleep ends late, never early.  So lower bounds are
+ * sharp, times are many ms, and medians and means of many requests are
+ * compared, never a single one. Tests that a busy machine can make fail are
+ * retried, see patiently.h.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "lab.h"

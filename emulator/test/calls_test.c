@@ -3,9 +3,9 @@
  *		For each libc name: does the call still do its work, and does the right
  *		device count it?
  *
- * The program prepares a folder and starts itself with the library preloaded; the
- * tests run there, and read the devices' counts from the state file.  The devices
- * have no delays worth mentioning: calibration_test.c tests the delays.
+ * The program prepares a folder and starts itself with the library preloaded;
+ * the tests run there, and read the devices' counts from the state file.  The
+ * devices have no delays worth mentioning: calibration_test.c tests the delays.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "counts.h"

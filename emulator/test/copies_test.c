@@ -125,8 +125,8 @@ test_clones(void)
 }
 
 /*
- * Run one archive_command; the segment of a megabyte is read once from the first
- * device and written once to the second.
+ * Run one archive_command; the segment of a megabyte is read once from the
+ * first device and written once to the second.
  */
 static void
 check_archiving(const char *command)

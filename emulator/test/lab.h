@@ -1,7 +1,7 @@
 /*
  * lab.h
- *		For tests with real processes: a folder with devices, and jobs that run with
- *		the library preloaded.
+ *		For tests with real processes: a folder with devices, and jobs that run
+ *		with the library preloaded.
  *
  * The test program starts itself again for a job, with LD_PRELOAD set; a job
  * answers with numbers in memory that it shares with the test.  Everything is

@@ -4,8 +4,9 @@
  *
  * A test that never caught a stale block proves nothing.  "make FC_BREAK=WRITE"
  * makes a library that forgets to invalidate on write, and the same test that
- * passes on the true library has to fail on it.  The choice is a constant of the
- * compiler: the true library contains no trace of it, and no setting reaches it.
+ * passes on the true library has to fail on it.  The choice is a constant of
+ * the compiler: the true library contains no trace of it, and no setting
+ * reaches it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -19,7 +19,9 @@
 static bool page_cache_is_full;
 static unsigned cachestats; /* times it was asked */
 
-/* Of the kernel's other calls there is one: core's queue does without the rest. */
+/*
+ * Of the kernel's other calls there is one: core's queue does without the rest.
+ */
 long
 syscall(long number, ...)
 {

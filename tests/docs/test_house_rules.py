@@ -39,6 +39,15 @@ BROKEN = {
         "core/src/clock.c",
         ESSAY + "static void\nx(void)\n{\n\tfc_read(NULL);\n}\n",
     ),
+    "functions_state_their_contracts": (
+        "core/src/clock.c",
+        ESSAY + "".join(f"void\nfc_clock_{name}(void)\n{{\n}}\n" for name in "abcd"),
+    ),
+    "c_fits_the_screen": ("core/src/x.c", ESSAY + "/* " + 80 * "-" + " */\n"),
+    "extension_calls_run_in_no_circle": (
+        "extension/src/server/shmem.c",
+        ESSAY + "void\nshmem_install(void)\n{\n\t_PG_init();\n}\n",
+    ),
     "only_the_bridge_knows_both_worlds": (
         "extension/src/server/views.c",
         ESSAY + '#include "postgres.h"\n#include "fcache/cache.h"\n',
@@ -106,6 +115,31 @@ BROKEN = {
 def test_every_rule_finds_what_breaks_it(rule: str) -> None:
     path, text = BROKEN[rule]
     assert any(complaint.endswith(f"[{rule}]") for complaint in complaints(path, text))
+
+
+@pytest.mark.parametrize("lines", [70, 71])
+def test_a_function_longer_than_a_screen_is_found(lines: int) -> None:
+    text = ESSAY + "static int\nx(void)\n{\n" + (lines - 3) * "\tx();\n" + "}\n"
+    assert bool(complaints("emulator/src/x.c", text)) == (lines > 70)
+
+
+@pytest.mark.parametrize("lines", [900, 901])
+def test_a_file_that_is_too_long_is_found(lines: int) -> None:
+    text = ESSAY + (lines - ESSAY.count("\n")) * "int x;\n"
+    assert bool(complaints("emulator/src/x.c", text)) == (lines > 900)
+
+
+def test_an_essay_that_is_too_long_is_found() -> None:
+    essay = ESSAY.replace("*/", 48 * " * More.\n" + " */")
+    assert complaints("emulator/src/x.c", essay)
+    assert not complaints("emulator/src/x.c", essay.replace(" * More.\n", "", 2))
+
+
+@pytest.mark.parametrize("assertion", ["FC_ASSERT(true);", "Assert(true);"])
+def test_an_assertion_counts_for_four_functions(assertion: str) -> None:
+    functions = "".join(f"void\nfc_clock_{name}(void)\n{{\n}}\n" for name in "abc")
+    text = ESSAY + functions + f"void\nfc_clock_d(void)\n{{\n\t{assertion}\n}}\n"
+    assert complaints("core/src/clock.c", text) == []
 
 
 SAFE = '"h11>=0.16", "idna>=3.7", "jinja2>=3.1.6", "starlette==1.10.0"'

@@ -14,7 +14,10 @@
 
 #ifdef FC_TEST
 #include <assert.h>
-#define FC_ASSERT(condition) assert(condition)
+/* assert() itself would show what the condition's macros stand for. */
+#define FC_ASSERT(condition)                                                   \
+	((condition) ? (void) 0                                                    \
+	             : __assert_fail(#condition, __FILE__, __LINE__, __func__))
 #else
 #define FC_ASSERT(condition) ((void) sizeof((condition) ? 1 : 0))
 #endif

@@ -32,8 +32,8 @@
  *	- fc_read() answers FC_OK only with bytes that the file held at some moment
  *	  during the call, provided every change of a file is bracketed as above;
  *	- announcing a change cannot fail;
- *	- nothing is allocated after fc_cache_create() except the pages that a process
- *	  maps at its first read.
+ *	- nothing is allocated after fc_cache_create() except the pages that a
+ *	  process maps at its first read.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -206,7 +206,10 @@ typedef struct FcStamp
 	int64_t changed_ns; /* ctime */
 } FcStamp;
 
-/* Permission to hand in a stamp that is taken (fstat) after the permit was given. */
+/*
+ * Permission to hand in a stamp that is taken (fstat) after the permit was
+ * given.
+ */
 typedef struct FcStampPermit
 {
 	uint32_t number; /* FC_FILE_NONE: none */
@@ -419,11 +422,16 @@ typedef enum FcTimer
 extern void fc_count(FcCache *cache, FcCounter counter, uint64_t amount);
 extern void fc_count_time(FcCache *cache, FcTimer timer, uint64_t ns);
 
-/* Count one read of the disk for this file: counters, timer and the file's own sums. */
+/*
+ * Count one read of the disk for this file: counters, timer and the file's own
+ * sums.
+ */
 extern void fc_read_disk_done(FcCache *cache, const FcFile *file,
                               uint32_t blocks, uint64_t bytes, uint64_t ns);
 
-/* Monotonic time in nanoseconds, for fc_count_time() and fc_read_disk_done(). */
+/*
+ * Monotonic time in nanoseconds, for fc_count_time() and fc_read_disk_done().
+ */
 extern uint64_t fc_clock_ns(void);
 
 #endif

@@ -38,7 +38,10 @@ typedef struct FcCurve
 	uint32_t shard; /* any number; best a different one in each process */
 } FcCurve;
 
-/* Blocks to track for a cache of this many blocks: one in 24 to 48, within limits. */
+/*
+ * Blocks to track for a cache of this many blocks: one in 24 to 48, within
+ * limits.
+ */
 extern uint32_t fc_curve_tracked_for(uint64_t cache_blocks);
 
 /* About 16 bytes for each tracked block, and 11 kB. */
@@ -85,7 +88,10 @@ extern void fc_curve_count(FcCurve *curve, uint64_t blocks, uint64_t times);
 /* Is the block in the sample? */
 extern bool fc_curve_wants(const FcCurve *curve, uint64_t hash);
 
-/* A block of the sample was requested.  Skipped if another process is noting one. */
+/*
+ * A block of the sample was requested.  Skipped if another process is noting
+ * one.
+ */
 extern void fc_curve_note(FcCurve *curve, uint64_t hash);
 
 /* The same at a given time (milliseconds, monotonic): for tests. */
@@ -95,7 +101,7 @@ extern void fc_curve_note_at(FcCurve *curve, uint64_t hash, uint64_t now_ms);
 extern void fc_curve_disk_read(FcCurve *curve, uint64_t blocks, uint64_t ns);
 extern void fc_curve_flash_read(FcCurve *curve, uint64_t blocks, uint64_t ns);
 
-/* ---- what it has to say --------------------------------------------------- */
+/* ---- what it has to say -------------------------------------------------- */
 
 /* Distances below 32 blocks exactly, then 32 buckets for each doubling. */
 #define FC_CURVE_BUCKETS 1056

@@ -19,8 +19,8 @@
 #include "fcache/cache.h"
 
 /*
- * Housekeeping, to be called about once a second by one process.  Returns at once
- * when there is nothing to do.
+ * Housekeeping, to be called about once a second by one process.  Returns at
+ * once when there is nothing to do.
  */
 extern void fc_cache_sweep(FcCache *cache);
 
@@ -60,7 +60,7 @@ extern bool fc_resize_step(FcCache *cache, uint32_t sets);
 typedef enum FcCachePolicy
 {
 	FC_CACHE_POLICY_DEFAULT,
-	FC_CACHE_POLICY_KEEP, /* evicted only for other kept blocks, up to a share */
+	FC_CACHE_POLICY_KEEP, /* goes only for other kept blocks, up to a share */
 	FC_CACHE_POLICY_NONE  /* neither looked up nor filled */
 } FcCachePolicy;
 
@@ -149,7 +149,9 @@ extern unsigned fc_bypass_check(FcCache *cache);
 
 /* ---- write budget ------------------------------------------------------ */
 
-/* Allow so many bytes a day to be written to flash from now on; 0: any number. */
+/*
+ * Allow so many bytes a day to be written to flash from now on; 0: any number.
+ */
 extern void fc_budget_set(FcCache *cache, uint64_t bytes_per_day);
 
 typedef struct FcBudgetInfo
@@ -163,12 +165,16 @@ typedef struct FcBudgetInfo
 
 extern void fc_budget_info(const FcCache *cache, FcBudgetInfo *out);
 
-/* Save what was written; see fc_wear_begin() in life.h.  About once a second. */
+/*
+ * Save what was written; see fc_wear_begin() in life.h.  About once a second.
+ */
 extern void fc_wear_save(FcCache *cache);
 
 /* ---- statistics -------------------------------------------------------- */
 
-/* Bucket i counts times t with 2^i <= t in microseconds < 2^(i+1); 0: below 2. */
+/*
+ * Bucket i counts times t with 2^i <= t in microseconds < 2^(i+1); 0: below 2.
+ */
 #define FC_HISTOGRAM_BUCKETS 24
 
 typedef struct FcHistogram

@@ -4,13 +4,14 @@
  *
  * A life lasts from one start of the host to the next.
  *
- *	start	The only process goes on with memory that outlived the host (fc_revive());
- *			otherwise it creates a cache (fc_cache_create()) and takes in the map that
- *			the last life saved (fc_map_load_begin()).  Then it calls
- *			fc_life_begin() and fc_wear_begin().
- *	run		One process checks what was revived (fc_revive_audit()), or takes in the
- *			map part by part (fc_map_load()), while the others work.
- *	end		The last process calls fc_map_save(), fc_wear_end() and fc_cache_close().
+ *	start	The only process goes on with memory that outlived the host
+ *			(fc_revive()); otherwise it creates a cache (fc_cache_create()) and
+ *			takes in the map that the last life saved (fc_map_load_begin()).
+ *			Then it calls fc_life_begin() and fc_wear_begin().
+ *	run		One process checks what was revived (fc_revive_audit()), or takes in
+ *			the map part by part (fc_map_load()), while the others work.
+ *	end		The last process calls fc_map_save(), fc_wear_end() and
+ *			fc_cache_close().
  *
  * A killed host skips the end.  What it leaves behind is used as far as its
  * validity can be proven; an FcStart says why a cache began cold.
@@ -101,7 +102,9 @@ extern FC_MUST_CHECK FcStatus fc_map_save(FcCache *cache,
 extern FC_MUST_CHECK FcStart fc_map_load_begin(FcCache *cache,
                                                const FcIdentity *identity);
 
-/* Take in the next part of the map; false: that was the last.  For one process. */
+/*
+ * Take in the next part of the map; false: that was the last.  For one process.
+ */
 extern bool fc_map_load(FcCache *cache);
 
 /*

@@ -33,7 +33,9 @@ extern FC_MUST_CHECK FcStatus fc_writer_begin(FcCache *cache,
  */
 extern void fc_writer_run(FcWriter *writer, uint64_t timeout_ns);
 
-/* End the wait of fc_writer_run() in any process.  Signal handlers may call it. */
+/*
+ * End the wait of fc_writer_run() in any process.  Signal handlers may call it.
+ */
 extern void fc_writer_wake(FcCache *cache);
 
 /*
@@ -44,8 +46,8 @@ extern FC_MUST_CHECK FcStatus fc_writer_drain(FcWriter *writer,
                                               uint64_t timeout_ns);
 
 /*
- * Stop being the writer.  If the device still holds writes after timeout_ns, this
- * process stays their owner until it exits, and FC_FAILED says so.
+ * Stop being the writer.  If the device still holds writes after timeout_ns,
+ * this process stays their owner until it exits, and FC_FAILED says so.
  */
 extern FcStatus fc_writer_end(FcWriter *writer, uint64_t timeout_ns);
 

@@ -47,6 +47,7 @@
 #include "account/account_calls.h"
 #include "account/account_shared.h"
 #include "broken.h"
+#include "fcache/assert.h"
 #include "hooks/runtime.h"
 
 #define SHARDS 16
@@ -81,13 +82,14 @@ static struct
 	unsigned turn; /* starts at a random value */
 } own;
 
-/* ---- memory --------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static unsigned
 shards_of(unsigned type)
 {
 	bool many = type == server.backend_types || (server.many >> type & 1) != 0;
 
+	FC_ASSERT(type <= server.backend_types);
 	return many ? SHARDS : 1;
 }
 
@@ -148,6 +150,7 @@ account_memory_size(void)
 void
 account_create(void *memory, int64_t since)
 {
+	FC_ASSERT(memory != NULL && wanted);
 	uintptr_t line = _Alignof(RelationCounters);
 	uintptr_t base = ((uintptr_t) memory + line - 1) / line * line;
 	AccountMemory fresh;
@@ -197,7 +200,7 @@ account_in_child(void)
 bool
 account_attached(void)
 {
-	return account_memory.shared != NULL && *runtime.shared_memory != NULL;
+	return account_is_mapped();
 }
 
 unsigned
@@ -215,11 +218,12 @@ account_backend_types(void)
 const AccountBlock *
 account_blocks_of(unsigned type, unsigned *count_out)
 {
+	FC_ASSERT(type <= server.backend_types);
 	*count_out = shards_of(type);
 	return &account_memory.blocks[first_block[type]];
 }
 
-/* ---- where a process counts ------------------------------------------------ */
+/* ---- where a process counts ---------------------------------------------- */
 
 static unsigned
 own_type(void)
@@ -236,6 +240,7 @@ block_of(unsigned type)
 {
 	unsigned shard = own.processor % shards_of(type);
 
+	FC_ASSERT(type <= server.backend_types);
 	return &account_memory.blocks[first_block[type] + shard];
 }
 
@@ -254,6 +259,7 @@ processor(void)
 static void
 leave_type(unsigned type)
 {
+	FC_ASSERT(type <= server.backend_types && type < UINT8_MAX);
 	_Atomic uint8_t *at;
 
 	if (own.process_number < 0 ||
@@ -305,7 +311,7 @@ block_of_asker(int fd)
 	                                                    : block_of(type - 1u);
 }
 
-/* ---- which cell --------------------------------------------------------------- */
+/* ---- which cell ---------------------------------------------------------- */
 
 /* The number of the file's tablespace. */
 static unsigned
@@ -325,6 +331,7 @@ tablespace_of(OpenFile *file)
 		if (atomic_compare_exchange_strong(at, &found, oid) || found == oid)
 			break;
 	}
+	FC_ASSERT(number < ACCOUNT_TABLESPACES);
 	file->account.tablespace = (uint8_t) (number + 1);
 	return number;
 }
@@ -364,11 +371,12 @@ row_of(OpenFile *file)
 {
 	int class = class_of(file);
 
+	FC_ASSERT(class >= 0 && class < ACCOUNT_CLASSES);
 	return class == ACCOUNT_DATA ? tablespace_of(file)
 	                             : ACCOUNT_TABLESPACES + (unsigned) class - 1;
 }
 
-/* ---- counting ------------------------------------------------------------------ */
+/* ---- counting ------------------------------------------------------------ */
 
 static unsigned
 bucket_of(uint64_t ns)
@@ -385,6 +393,7 @@ static void
 count_for_relation(OpenFile *file, AccountKind kind, uint64_t bytes,
                    uint64_t ns)
 {
+	FC_ASSERT(file->class == FILE_RELATION);
 	_Atomic uint64_t *counter =
 		account_relation_of(file, own.processor)->counter;
 
@@ -420,6 +429,7 @@ count(const Accounted *call, AccountBlock *block, AccountKind kind,
 {
 	AccountCell *cell = &block->cell[row_of(call->file)][kind];
 
+	FC_ASSERT(block != NULL && kind < ACCOUNT_KINDS);
 	account_add(&cell->bucket[bucket_of(ns)], 1);
 	account_add(&cell->bytes, bytes);
 	account_add(&cell->ns, ns);
@@ -434,6 +444,7 @@ account_admit(Accounted *call, OpenFile *file)
 	if (file == NULL || !account_attached() || class_of(file) < 0)
 		return false;
 	know_self();
+	FC_ASSERT(own.block != NULL);
 	call->file = file;
 	return true;
 }
@@ -453,6 +464,7 @@ account_count(const Accounted *call, AccountKind kind, uint64_t bytes)
 	int after = errno;
 	uint64_t ns = fc_clock_ns() - call->begin_ns;
 
+	FC_ASSERT(call->file != NULL && kind < ACCOUNT_KINDS);
 	(void) count(call, own.block, kind, bytes, ns);
 	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : after;
 }
@@ -468,6 +480,7 @@ account_count_read(const Accounted *call, AccountSource source, int fd,
 	AccountKind kind = ACCOUNT_FLASH_READ;
 	AccountCell *cell;
 
+	FC_ASSERT(call->file != NULL && source <= SOURCE_FLASH);
 	if (source == SOURCE_UNTOLD)
 		disk = account_source_is_disk(bucket_of(ns), size);
 	else if (call->turn && source != SOURCE_FLASH)

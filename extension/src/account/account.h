@@ -1,6 +1,7 @@
 /*
  * account.h
- *		Exact accounting of file calls: how the extension sets it up and reads it.
+ *		Exact accounting of file calls: how the extension sets it up and reads
+ *		it.
  *
  * Plain C: neither PostgreSQL's headers nor core's.  What hooks call is in
  * account_calls.h.
@@ -50,7 +51,7 @@ typedef enum AccountKind
 /* Tablespaces with numbers of their own; the last number is for all others. */
 #define ACCOUNT_TABLESPACES 32
 
-/* ---- start ---------------------------------------------------------------- */
+/* ---- start --------------------------------------------------------------- */
 
 /* What must be known about the server; pointers are to its variables. */
 typedef struct AccountServer
@@ -82,7 +83,7 @@ extern void account_create(void *memory, int64_t since);
 extern void account_detach(bool keep);
 extern void account_in_child(void);
 
-/* ---- views ---------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------- */
 
 typedef struct AccountSum
 {
@@ -162,7 +163,7 @@ extern bool account_relation_changed(uint32_t place, AccountSeen *seen,
 
 extern void account_wal(AccountWal *out);
 
-/* ---- hooks ---------------------------------------------------------------- */
+/* ---- hooks --------------------------------------------------------------- */
 
 /* What an open file's entry remembers; all 0 when it is opened. */
 typedef struct AccountFile

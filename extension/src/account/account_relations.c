@@ -43,6 +43,7 @@
 #include "account/account_calls.h"
 #include "account/account_shared.h"
 #include "broken.h"
+#include "fcache/assert.h"
 #include "hooks/runtime.h"
 
 #define WINDOW      64
@@ -86,6 +87,7 @@ state_of(uint64_t tag)
 static uint64_t
 tag_of(uint32_t place)
 {
+	FC_ASSERT(place < account_memory.places);
 	return atomic_load_explicit(&account_memory.keys[place].tag,
 	                            memory_order_acquire);
 }
@@ -109,6 +111,7 @@ key_at(uint32_t place)
 {
 	const RelationKey *key = &account_memory.keys[place];
 
+	FC_ASSERT(place < account_memory.places);
 	return (Key){ account_get(&key->space_and_database),
 		          account_get(&key->relation_and_fork) };
 }
@@ -125,6 +128,7 @@ first_place(Key key)
 {
 	uint64_t hash = key.space_and_database * 0x9e3779b97f4a7c15ULL;
 
+	FC_ASSERT(account_memory.places > 0);
 	hash = (hash ^ key.relation_and_fork) * 0xff51afd7ed558ccdULL;
 	hash = (hash ^ hash >> 32) * 0xc4ceb9fe1a85ec53ULL;
 	return (uint32_t) ((hash >> 32) % account_memory.places);
@@ -221,6 +225,7 @@ give(uint32_t place, uint64_t *tag, Key key)
 	RelationKey *at = &account_memory.keys[place];
 	uint64_t life = (*tag >> 2) + 1;
 
+	FC_ASSERT(state_of(*tag) == EMPTY || state_of(*tag) == GONE);
 	if (!atomic_compare_exchange_strong(&at->tag, tag, TAG(life, CLAIMED)))
 		return false;
 	clear(&account_memory.relations[place]);
@@ -270,6 +275,7 @@ look_up(OpenFile *file)
 	uint64_t tag;
 	bool full;
 
+	FC_ASSERT(account_is_mapped());
 	known->place = 0;
 	if (known->full_epoch == epoch || account_memory.places == 0)
 		return account_memory.places;
@@ -296,10 +302,11 @@ account_relation_of(OpenFile *file, unsigned processor)
 	                                     memory_order_relaxed) >>
 	                2) != known->life)
 		place = look_up(file);
+	FC_ASSERT(place <= account_memory.places);
 	return &account_memory.relations[place].copy[processor % RELATION_COPIES];
 }
 
-/* ---- files that come and go --------------------------------------------------- */
+/* ---- files that come and go ---------------------------------------------- */
 
 /* The place of the relation with this path, if that is a fork's first file. */
 static Found
@@ -308,7 +315,7 @@ find_path(const char *path)
 	Found found = { .place = NO_PLACE };
 	FilePlace place;
 
-	if (!account_attached() || account_memory.places == 0)
+	if (!account_is_mapped() || account_memory.places == 0)
 		return found;
 	place = paths_classify(&runtime.root, path);
 	if (place.class != FILE_RELATION || place.id.segment != 0)
@@ -322,6 +329,7 @@ set_state(const char *path, unsigned from, unsigned to)
 {
 	Found found = find_path(path);
 
+	FC_ASSERT(from != to && to != CLAIMED);
 	return found.place != NO_PLACE && state_of(found.tag) == from &&
 	       atomic_compare_exchange_strong(&account_memory.keys[found.place].tag,
 	                                      &found.tag, TAG(found.tag >> 2, to));
@@ -358,7 +366,7 @@ account_relations_tidy(void)
 	}
 }
 
-/* ---- views ---------------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------- */
 
 uint32_t
 account_relation_places(void)
@@ -389,6 +397,7 @@ add_counters(AccountRelation *out, uint32_t place)
 	int copies = FC_BROKEN(ACCOUNT_COPIES) ? 1 : RELATION_COPIES;
 	uint64_t counter[RELATION_COUNTERS] = { 0 };
 
+	FC_ASSERT(place <= account_memory.places);
 	for (int copy = 0; copy < copies; copy++)
 	{
 		for (int i = 0; i < RELATION_COUNTERS; i++)
@@ -443,6 +452,7 @@ account_relation(uint32_t place, AccountRelation *out)
 	uint64_t tag;
 	Key key;
 
+	FC_ASSERT(place <= account_memory.places);
 	memset(out, 0, sizeof(*out));
 	if (place == account_memory.places)
 	{
@@ -469,6 +479,7 @@ sum_of(uint32_t place)
 	int copies = FC_BROKEN(ACCOUNT_CHANGES) ? 1 : RELATION_COPIES;
 	uint64_t sum = 0;
 
+	FC_ASSERT(place <= account_memory.places);
 	for (int copy = 0; copy < copies; copy++)
 	{
 		for (int i = 0; i < RELATION_COUNTERS; i++)
@@ -484,6 +495,7 @@ account_relation_changed(uint32_t place, AccountSeen *seen,
 	bool is_other = place == account_memory.places;
 	AccountSeen now = { .tag = is_other ? 0 : tag_of(place) };
 
+	FC_ASSERT(place <= account_memory.places);
 	if (!is_other && !is_given(now.tag))
 		return false;
 

@@ -5,8 +5,8 @@
  *	AccountShared
  *	backend type of each process		(only where processes read for others)
  *	blocks of cells, by backend type and shard
- *	keys of the relations, then copies of their counters; one more place of these
- *	for "other"
+ *	keys of the relations, then copies of their counters; one more place of
+ *	these for "other"
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -18,6 +18,7 @@
 #include "account/account.h"
 #include "account/account_calls.h"
 #include "hooks/descriptors.h"
+#include "hooks/runtime.h"
 
 #define ACCOUNT_LINE 64
 
@@ -110,6 +111,13 @@ typedef struct AccountMemory
 } AccountMemory;
 
 extern AccountMemory account_memory;
+
+/* Is there memory to count in, and is this process attached to it? */
+static inline bool
+account_is_mapped(void)
+{
+	return account_memory.shared != NULL && *runtime.shared_memory != NULL;
+}
 
 /* account.c */
 

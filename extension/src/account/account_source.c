@@ -1,6 +1,7 @@
 /*
  * account_source.c
- *		Disk or page cache?  Told by a read's time, where the kernel was not asked.
+ *		Disk or page cache?  Told by a read's time, where the kernel was not
+ *		asked.
  *
  * While the cache serves, the kernel is asked before each read whether its page
  * cache has the blocks (cachestat), so the accounting knows.  While the cache
@@ -23,6 +24,7 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "account/account_shared.h"
+#include "fcache/assert.h"
 
 enum
 {
@@ -68,6 +70,7 @@ account_source_begin(void)
 bool
 account_source_is_disk(unsigned bucket, size_t size)
 {
+	FC_ASSERT(bucket < ACCOUNT_BUCKETS);
 	return bucket >=
 	       atomic_load_explicit(&account_memory.shared->limit[size_class(size)],
 	                            memory_order_relaxed);
@@ -76,6 +79,7 @@ account_source_is_disk(unsigned bucket, size_t size)
 static uint32_t
 asked(unsigned class, unsigned source, unsigned bucket)
 {
+	FC_ASSERT(class < ACCOUNT_SIZES && bucket < ACCOUNT_BUCKETS);
 	return atomic_load_explicit(
 		&account_memory.shared->told[class][source][bucket],
 		memory_order_relaxed);
@@ -116,6 +120,7 @@ choose(unsigned now, unsigned first, unsigned last)
 {
 	unsigned middle = (first + last) / 2;
 
+	FC_ASSERT(first <= last && last < ACCOUNT_BUCKETS);
 	if (now < first)
 		return first + MARGIN < middle ? first + MARGIN : middle;
 	return last > middle + MARGIN ? last - MARGIN : middle;
@@ -166,6 +171,7 @@ account_source_learn(unsigned bucket, size_t size, bool disk)
 		&account_memory.shared->told[class][disk ? DISK : PAGE_CACHE][bucket],
 		1, memory_order_relaxed);
 
+	FC_ASSERT(bucket < ACCOUNT_BUCKETS);
 	if (disk != account_source_is_disk(bucket, size))
 		move_limit(class);
 	if (before >= ASKED_MAX)

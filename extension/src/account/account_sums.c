@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "account/account_shared.h"
+#include "fcache/assert.h"
 
 int64_t
 account_since(void)
@@ -43,6 +44,7 @@ add_rows(AccountSum *sum, unsigned type, unsigned first, unsigned count,
 	unsigned blocks;
 	const AccountBlock *block = account_blocks_of(type, &blocks);
 
+	FC_ASSERT(first + count <= ACCOUNT_ROWS && kind < ACCOUNT_KINDS);
 	for (unsigned i = 0; i < blocks; i++)
 	{
 		for (unsigned row = first; row < first + count; row++)
@@ -54,6 +56,7 @@ void
 account_sum(unsigned backend_type, AccountClass class, AccountKind kind,
             AccountSum *out)
 {
+	FC_ASSERT(class < ACCOUNT_CLASSES);
 	memset(out, 0, sizeof(*out));
 	if (class == ACCOUNT_DATA)
 		add_rows(out, backend_type, 0, ACCOUNT_TABLESPACES, kind);
@@ -67,6 +70,7 @@ account_tablespace(unsigned number, AccountRelation *out)
 {
 	bool is_last = number == ACCOUNT_TABLESPACES - 1;
 
+	FC_ASSERT(number < ACCOUNT_TABLESPACES);
 	memset(out, 0, sizeof(*out));
 	if (!is_last)
 		out->tablespace =

@@ -22,6 +22,7 @@
 #include "account/account_calls.h"
 #include "account/account_shared.h"
 #include "broken.h"
+#include "fcache/assert.h"
 
 /* Does the write begin at or beyond the file's end? */
 static bool
@@ -30,6 +31,7 @@ begins_at_end(AccountFile *known, int fd, off_t offset, size_t size)
 	uint64_t truncations = account_get(&account_memory.shared->truncations);
 	struct stat status;
 
+	FC_ASSERT(fd >= 0);
 	if (known->truncations != truncations)
 	{
 		known->truncations = truncations;
@@ -68,6 +70,7 @@ note_wal(const FcFileId *segment, off_t offset, uint64_t size)
 	uint64_t end = begin + size;
 	uint64_t before = account_get(&shared->wal_end);
 
+	FC_ASSERT(size > 0 && account_wal_segment_bytes() > 0);
 	if (begin < before)
 		account_add(&shared->wal_rewritten,
 		            (end < before ? end : before) - begin);
@@ -83,6 +86,7 @@ account_count_write(const Accounted *call, ssize_t put)
 	uint64_t bytes = put > 0 ? (uint64_t) put : 0;
 	OpenFile *file = call->file;
 
+	FC_ASSERT(file != NULL);
 	account_count(call, call->extends ? ACCOUNT_EXTEND : ACCOUNT_WRITE, bytes);
 	if (call->extends &&
 	    file->account.end_bytes < (uint64_t) call->offset + bytes)

@@ -11,9 +11,11 @@
  * Life of a cache:
  *
  *	_PG_init		bridge_prepare()	settings checked, file calls redirected
- *	shared memory	bridge_create()		cache files opened, cache laid out, empty
+ *	shared memory	bridge_create()		cache files opened, cache laid out,
+ *					empty
  *	the worker		self-test			only now does the cache serve
- *	a child crashes	bridge_detach(), bridge_create() again: empty, same open file
+ *	a child crashes	bridge_detach(), bridge_create() again: empty, same open
+ *					file
  *
  * Everything before the worker runs in the postmaster; children inherit the
  * results.
@@ -290,7 +292,7 @@ bridge_redirected(void)
 	return redirected;
 }
 
-/* ---- the cache ---------------------------------------------------------------- */
+/* ---- the cache ----------------------------------------------------------- */
 
 size_t
 bridge_memory_size(void)
@@ -397,7 +399,7 @@ bridge_end(bool in_order)
 	bridge_restart_end(&runtime.cache, in_order);
 }
 
-/* ---- the worker -------------------------------------------------------------------- */
+/* ---- the worker ---------------------------------------------------------- */
 
 bool
 bridge_needs_self_test(void)

@@ -1,6 +1,7 @@
 /*
  * bridge.h
- *		The cache's life, for PostgreSQL's side: its start, its background workers.
+ *		The cache's life, for PostgreSQL's side: its start, its background
+ *		workers.
  *
  * Plain C: neither PostgreSQL's headers nor core's.
  *
@@ -79,7 +80,7 @@ extern bool bridge_load(void);
  */
 extern unsigned bridge_tick(void);
 
-/* ---- the writer ----------------------------------------------------------- */
+/* ---- the writer ---------------------------------------------------------- */
 
 /* Register the background worker that writes to flash (bridge_writer.c). */
 extern void bridge_writer_register(void);

@@ -1,6 +1,7 @@
 /*
  * bridge_cache_policy.h
- *		What the cache is to do with the blocks of a relation: keep, none, default.
+ *		What the cache is to do with the blocks of a relation: keep, none,
+ *		default.
  *
  * Plain C, for PostgreSQL's side of the extension.  Without a cache, nothing
  * here has any effect.

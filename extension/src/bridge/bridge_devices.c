@@ -44,7 +44,7 @@ static char path[FC_DEVICES_MAX][MAXPGPATH];
 /* The last state of each that the log has reported. */
 static FcDeviceState said[FC_DEVICES_MAX];
 
-/* ---- judging --------------------------------------------------------------- */
+/* ---- judging ------------------------------------------------------------- */
 
 static bool
 is_below(const char *file, const char *directory)
@@ -206,7 +206,7 @@ bridge_devices_count(void)
 	return device_count;
 }
 
-/* ---- opening ------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
 /* Why a file could not be opened, in words, and what to do about it. */
 typedef struct Complaint
@@ -337,7 +337,7 @@ bridge_devices_direct(void)
 	return true;
 }
 
-/* ---- telling ---------------------------------------------------------------------- */
+/* ---- telling ------------------------------------------------------------- */
 
 static const char *
 state_words(FcDeviceState state)

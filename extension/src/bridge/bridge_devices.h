@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- for bridge.c ----------------------------------------------------------- */
+/* ---- for bridge.c -------------------------------------------------------- */
 
 /* Split pgflash.cache_file and check the paths; false: refused, and logged. */
 extern bool bridge_devices_judge(const char *real_data_directory);
@@ -32,7 +32,7 @@ extern bool bridge_devices_direct(void);
 /* Log which of them have gone out of use. */
 extern void bridge_devices_tick(void);
 
-/* ---- views --------------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------- */
 
 /* A cache file.  Means are negative if there was nothing to average. */
 typedef struct BridgeDevice

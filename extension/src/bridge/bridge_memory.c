@@ -25,7 +25,7 @@
 #include "settings.h"
 #include "server/shmem.h"
 
-/* ---- accounting ------------------------------------------------------------------- */
+/* ---- accounting ---------------------------------------------------------- */
 
 StaticAssertDecl(sizeof(BackendType) == sizeof(int),
                  "the accounting reads a backend type as an int");
@@ -72,7 +72,7 @@ end_account(bool for_good)
 	account_detach(!for_good);
 }
 
-/* ---- advice ------------------------------------------------------------------------- */
+/* ---- advice -------------------------------------------------------------- */
 
 static void
 end_advice(bool for_good)
@@ -81,7 +81,7 @@ end_advice(bool for_good)
 	advice_detach();
 }
 
-/* ---- the cache ---------------------------------------------------------------------- */
+/* ---- the cache ----------------------------------------------------------- */
 
 static void
 request_cache(void)

@@ -64,7 +64,7 @@ each_tablespace(bool (*visit)(const char *path, void *argument), void *argument)
 	return good;
 }
 
-/* ---- mounts ------------------------------------------------------------------ */
+/* ---- mounts -------------------------------------------------------------- */
 
 static uint64_t
 mount_of(const char *path)
@@ -104,7 +104,7 @@ bridge_mounts_id(void)
 	return mounts.own ^ mounts.others;
 }
 
-/* ---- syncing ------------------------------------------------------------------- */
+/* ---- syncing ------------------------------------------------------------- */
 
 static bool
 sync_around(const char *path, void *argument)

@@ -5,10 +5,11 @@
  * The worker changes the size in steps short enough to answer a signal in
  * between:
  *
- *	grow	first reserve room in all cache files; only then core begins.  If there
- *			is no room, everything stays as it was, and this is reported once.
- *	shrink	core begins; once no process writes the slots to be removed, the files
- *			are cut off, piece by piece.
+ *	grow	first reserve room in all cache files; only then core begins.  If
+ *			there is no room, everything stays as it was, and this is reported
+ *			once.
+ *	shrink	core begins; once no process writes the slots to be removed, the
+ *			files are cut off, piece by piece.
  *
  * Between steps nothing is remembered except in shared memory and in the size
  * of the files, so a new worker continues where a killed one stopped.  A file

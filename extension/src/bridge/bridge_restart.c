@@ -77,7 +77,7 @@ static bool used;
 
 static FcStart start = FC_START_NOTHING;
 
-/* ---- identity ---------------------------------------------------------------- */
+/* ---- identity ------------------------------------------------------------ */
 
 /* Read the hexadecimal digits of the file, folded into two numbers. */
 static bool
@@ -139,7 +139,7 @@ know_identity(FcIdentity *identity)
 	return true;
 }
 
-/* ---- memory that outlives the server --------------------------------------------- */
+/* ---- memory that outlives the server ------------------------------------- */
 
 static bool
 is_ours(const struct stat *status)
@@ -299,7 +299,7 @@ empty_reserved(void)
 	return error == 0;
 }
 
-/* ---- the cache ---------------------------------------------------------------------- */
+/* ---- the cache ----------------------------------------------------------- */
 
 static const char *
 words(FcStart how)
@@ -389,10 +389,40 @@ let_tick_pass(void)
 	pg_usleep(whole_seconds ? 2100000L : 20000L);
 }
 
+/* Save the map, and let the memory go, unless the log says why not. */
+static void
+save_map(FcCache *cache, const FcCheckpoint *checkpoint, bool in_recovery)
+{
+	if (fc_map_unsynced(cache))
+	{
+		ereport(LOG,
+		        (errmsg("pgflash: the map of the cache is not saved: fsync "
+		                "was off"),
+		         errdetail("The cache will be cold if the machine is "
+		                   "started before the server.")));
+		return;
+	}
+	if (in_recovery && !FC_BROKEN(RECOVERY_SYNC) && !bridge_mounts_sync())
+	{
+		/* The data to be synced may be lost, and then is not in the files. */
+		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: the "
+		                     "data files could not be synced: %m"),
+		              errdetail("The cache will be cold.")));
+		bridge_restart_release();
+		return;
+	}
+	if (fc_map_save(cache, checkpoint) == FC_FAILED)
+		ereport(LOG,
+		        (errmsg("pgflash: could not save the map of the cache: %m"),
+		         errdetail("The cache will be cold if the machine is "
+		                   "started before the server.")));
+	else
+		bridge_restart_release();
+}
+
 void
 bridge_restart_end(FcCache *cache, bool in_order)
 {
-	FcStatus saved = FC_SKIP;
 	FcCheckpoint checkpoint;
 	DBState state;
 
@@ -442,33 +472,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	}
 	fc_wear_end(cache);
 	let_tick_pass();
-	if (fc_map_unsynced(cache))
-	{
-		ereport(LOG,
-		        (errmsg("pgflash: the map of the cache is not saved: fsync "
-		                "was off"),
-		         errdetail("The cache will be cold if the machine is "
-		                   "started before the server.")));
-		return;
-	}
-	if (state == DB_SHUTDOWNED_IN_RECOVERY && !FC_BROKEN(RECOVERY_SYNC) &&
-	    !bridge_mounts_sync())
-	{
-		/* The data to be synced may be lost, and then is not in the files. */
-		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: the "
-		                     "data files could not be synced: %m"),
-		              errdetail("The cache will be cold.")));
-		bridge_restart_release();
-		return;
-	}
-	saved = fc_map_save(cache, &checkpoint);
-	if (saved == FC_FAILED)
-		ereport(LOG,
-		        (errmsg("pgflash: could not save the map of the cache: %m"),
-		         errdetail("The cache will be cold if the machine is "
-		                   "started before the server.")));
-	else
-		bridge_restart_release();
+	save_map(cache, &checkpoint, state == DB_SHUTDOWNED_IN_RECOVERY);
 }
 
 bool

@@ -28,7 +28,7 @@
 #include "hooks/verify.h"
 #include "server/background.h"
 
-/* ---- views ------------------------------------------------------------------------------ */
+/* ---- views --------------------------------------------------------------- */
 
 const char *
 bridge_mode(const char **reason_out)
@@ -194,7 +194,7 @@ bridge_file(uint32_t number, BridgeFile *out)
 	return true;
 }
 
-/* ---- functions ----------------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------- */
 
 const char *
 bridge_set_mode(const char *name)

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- views ---------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------- */
 
 typedef struct BridgeHistogram
 {
@@ -84,7 +84,7 @@ extern size_t bridge_metadata_bytes(void);
 extern uint32_t bridge_file_count(void);
 extern bool bridge_file(uint32_t number, BridgeFile *out);
 
-/* ---- functions ------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------- */
 
 /* Change to the mode of this name; returns NULL, or why that is impossible. */
 extern const char *bridge_set_mode(const char *name);

@@ -35,7 +35,7 @@ typedef struct Said
 
 static Said said;
 
-/* ---- refusals -------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 /* There is no cache, but nothing is wrong. */
 bool
@@ -61,7 +61,7 @@ bridge_refuse(const char *hint, const char *format, ...)
 	return false;
 }
 
-/* ---- words ----------------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------- */
 
 const char *
 bridge_mode_word(FcMode mode)

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fcache/assert.h"
 #include "fcache/curve.h"
 #include "hooks/runtime.h"
 
@@ -56,6 +57,7 @@ advice_memory_size(void)
 void
 advice_create(void *memory)
 {
+	FC_ASSERT(memory != NULL && tracked > 0);
 	memset(memory, 0, advice_memory_size());
 	if (fc_curve_attach(&curve, memory, tracked) != FC_OK)
 		curve.shared = NULL;
@@ -83,6 +85,7 @@ advice_attached(void)
 void
 advice_count(unsigned blocks, unsigned times)
 {
+	FC_ASSERT(blocks > 0);
 	if (advice_attached())
 		fc_curve_count(&curve, blocks, times);
 }
@@ -92,6 +95,7 @@ advice_note(FcFileId id, uint32_t first, unsigned count)
 {
 	uint64_t file = fc_curve_file_hash(id);
 
+	FC_ASSERT(count > 0);
 	for (unsigned i = 0; advice_attached() && i < count; i++)
 	{
 		uint64_t hash = fc_curve_hash(file, first + i);
@@ -130,6 +134,7 @@ advice_wants(FcFileId id, uint32_t first, unsigned count)
 void
 advice_disk_read(unsigned blocks, uint64_t ns)
 {
+	FC_ASSERT(blocks > 0);
 	if (advice_attached())
 		fc_curve_disk_read(&curve, blocks, ns);
 }
@@ -137,6 +142,7 @@ advice_disk_read(unsigned blocks, uint64_t ns)
 void
 advice_flash_read(unsigned blocks, uint64_t ns)
 {
+	FC_ASSERT(blocks > 0);
 	if (advice_attached())
 		fc_curve_flash_read(&curve, blocks, ns);
 }

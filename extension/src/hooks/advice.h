@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- start ---------------------------------------------------------------- */
+/* ---- start --------------------------------------------------------------- */
 
 /* Ask for advice, for a cache of so many blocks; 0: there is no cache. */
 extern void advice_want(uint32_t cache_blocks);
@@ -24,7 +24,7 @@ extern void advice_create(void *memory);
 extern void advice_detach(void);
 extern void advice_in_child(void);
 
-/* ---- hooks ---------------------------------------------------------------- */
+/* ---- hooks --------------------------------------------------------------- */
 
 struct FcFileId;
 
@@ -52,7 +52,7 @@ extern void advice_note(struct FcFileId id, uint32_t first, unsigned count);
 extern void advice_disk_read(unsigned blocks, uint64_t ns);
 extern void advice_flash_read(unsigned blocks, uint64_t ns);
 
-/* ---- the view --------------------------------------------------------------- */
+/* ---- the view ------------------------------------------------------------ */
 
 /* Sizes from 1/8 to 16 times the present one. */
 #define ADVICE_ROWS 8

@@ -1,6 +1,7 @@
 /*
  * announce.c
- *		A change of a file, announced to the cache before and after the real call.
+ *		A change of a file, announced to the cache before and after the real
+ *		call.
  *
  * A cached block must never outlive what it is a copy of.  So each call that
  * changes a file is bracketed: the change is announced, the real call is made,
@@ -20,6 +21,7 @@
 #include <errno.h>
 
 #include "broken.h"
+#include "fcache/assert.h"
 #include "hooks/runtime.h"
 #include "fcache/housekeeping.h"
 
@@ -46,6 +48,7 @@ announce_whom(int fd, OpenFile *spare)
 {
 	OpenFile *entry = descriptors_entry(fd);
 
+	FC_ASSERT(spare != NULL);
 	if (entry != NULL && entry->class != FILE_UNKNOWN &&
 	    entry->class != FILE_RELATION && entry->class != FILE_ALIAS)
 		return NULL;
@@ -84,6 +87,7 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 	uint64_t first = offset <= 0 ? 0 : (uint64_t) offset / FC_BLOCK_SIZE;
 	uint64_t end = runtime.segment_blocks;
 
+	FC_ASSERT(class == FILE_RELATION || class == FILE_ALIAS);
 	if (class != FILE_RELATION)
 	{
 		announced->like = file->id;
@@ -112,6 +116,7 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 	/* A reload may turn fsync off and on again before any worker looks. */
 	if (!*runtime.syncs && !FC_BROKEN(UNSYNCED))
 		fc_map_unsynced_set(&runtime.cache);
+	FC_ASSERT(first < end && end <= runtime.segment_blocks);
 	announced->scope = SCOPE_BLOCKS;
 	announced->file = file;
 	descriptors_wake(announced->fd, announced->path, file);
@@ -158,7 +163,10 @@ end(Announced *announced)
 	FcStamp stamp;
 
 	if (FC_BROKEN(CHANGE_END))
+	{
+		announced->change.counted_in = false;
 		return;
+	}
 	if (announced->scope == SCOPE_EVERYTHING)
 		fc_change_all_end(&runtime.cache);
 	if (announced->scope == SCOPE_ALIKE)
@@ -193,6 +201,7 @@ announce_end(Announced *announced, OpenFile *entry, bool failed)
 {
 	int after = errno;
 
+	FC_ASSERT(announced->scope <= SCOPE_EVERYTHING);
 	end(announced);
 	if (failed && after != EINTR && announced->scope != SCOPE_NOTHING)
 		announce_distrust(entry);

@@ -1,6 +1,7 @@
 /*
  * announce.h
- *		A change of a file, announced to the cache before and after the real call.
+ *		A change of a file, announced to the cache before and after the real
+ *		call.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

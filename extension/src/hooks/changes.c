@@ -2,13 +2,16 @@
  * changes.c
  *		Every way in which the server changes the contents of a file.
  *
- * Each call here is announced to the cache before and after the real one (announce.c):
+ * Each call here is announced to the cache before and after the real one
+ * (announce.c):
  *
  *	pwrite, pwritev, write, writev, copy_file_range		the blocks written
  *	posix_fallocate, fallocate							the blocks allocated
  *	ftruncate, truncate									the blocks cut off
- *	a failed write, fsync, fdatasync, sync_file_range	the whole file: the kernel may
- *														have dropped what was written
+ *	a failed write, fsync, fdatasync, sync_file_range	the whole file: the
+ *	kernel may
+ *														have dropped what was
+ *														written
  *	a failed syncfs										all files
  *
  * A cached block is refreshed after a write of that block alone.  Hint bits may
@@ -25,11 +28,12 @@
 #include <unistd.h>
 
 #include "broken.h"
+#include "fcache/assert.h"
 #include "fcache/writer.h"
 #include "hooks/announce.h"
 #include "hooks/runtime.h"
 
-/* ---- writes ---------------------------------------------------------------- */
+/* ---- writes -------------------------------------------------------------- */
 
 /*
  * Write one whole block that is cached, and refresh the cached copy.  A
@@ -37,13 +41,14 @@
  */
 static __attribute__((noinline)) ssize_t
 write_and_refill(int fd, const void *buffer, off_t offset, Announced *announced,
-                 OpenFile *entry, int errno_before)
+                 OpenFile *entry, int saved_errno)
 {
+	FC_ASSERT(announced->scope == SCOPE_BLOCKS && announced->change.count == 1);
 	_Alignas(FC_IO_ALIGN) unsigned char page[FC_BLOCK_SIZE];
 	ssize_t put;
 
 	memcpy(page, buffer, sizeof(page));
-	errno = errno_before;
+	errno = saved_errno;
 	put = pwrite(fd, page, sizeof(page), offset);
 	announce_end(announced, entry, put < 0);
 	if (put == FC_BLOCK_SIZE)
@@ -59,7 +64,7 @@ write_and_refill(int fd, const void *buffer, off_t offset, Announced *announced,
 ssize_t
 changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
 	OpenFile *entry = FC_BROKEN(WRITE) ? NULL : announce_whom(fd, &spare);
@@ -67,7 +72,7 @@ changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 
 	if (entry == NULL)
 	{
-		errno = errno_before;
+		errno = saved_errno;
 		return pwrite(fd, buffer, size, offset);
 	}
 
@@ -79,9 +84,9 @@ changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 	    fc_mode(&runtime.cache, NULL) == FC_SERVE &&
 	    descriptors_number(fd, entry))
 		return write_and_refill(fd, buffer, offset, &announced, entry,
-		                        errno_before);
+		                        saved_errno);
 
-	errno = errno_before;
+	errno = saved_errno;
 	put = pwrite(fd, buffer, size, offset);
 	announce_end(&announced, entry, put < 0);
 	return put;
@@ -100,14 +105,14 @@ iov_size(const struct iovec *iov, int count)
 ssize_t
 changes_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
 	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : announce_whom(fd, &spare);
 	ssize_t put;
 
 	announce_change(&announced, entry, fd, offset, iov_size(iov, count));
-	errno = errno_before;
+	errno = saved_errno;
 	put = pwritev(fd, iov, count, offset);
 	announce_end(&announced, entry, put < 0);
 	return put;
@@ -122,6 +127,8 @@ begin_at_position(Announced *announced, OpenFile *entry, int fd, off_t size)
 {
 	int flags = entry == NULL ? 0 : fcntl(fd, F_GETFL);
 	off_t offset = entry == NULL ? 0 : lseek(fd, 0, SEEK_CUR);
+
+	FC_ASSERT(entry == NULL || runtime_attached());
 
 	/* Where an append lands is known only after the call, or not at all. */
 	if (entry != NULL && (flags < 0 || (flags & O_APPEND) != 0 || offset < 0))
@@ -140,16 +147,17 @@ begin_at_position(Announced *announced, OpenFile *entry, int fd, off_t size)
 static ssize_t
 write_control(int fd, const void *buffer, size_t size)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	uint32_t crc;
 	ssize_t put;
 
+	FC_ASSERT(size >= runtime.control_crc_offset + sizeof(crc));
 	memcpy(&crc, (const char *) buffer + runtime.control_crc_offset,
 	       sizeof(crc));
 	if (!*runtime.syncs && !FC_BROKEN(UNSYNCED))
 		fc_map_unsynced_set(&runtime.cache);
 	fc_life_control_begins(&runtime.cache, crc);
-	errno = errno_before;
+	errno = saved_errno;
 	put = write(fd, buffer, size);
 	if (put == (ssize_t) size)
 		fc_life_control_ends(&runtime.cache);
@@ -159,7 +167,7 @@ write_control(int fd, const void *buffer, size_t size)
 ssize_t
 changes_write(int fd, const void *buffer, size_t size)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
 	OpenFile *entry = descriptors_entry(fd);
@@ -170,7 +178,7 @@ changes_write(int fd, const void *buffer, size_t size)
 		return write_control(fd, buffer, size);
 	entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(fd, &spare);
 	begin_at_position(&announced, entry, fd, (off_t) size);
-	errno = errno_before;
+	errno = saved_errno;
 	put = write(fd, buffer, size);
 	announce_end(&announced, entry, put < 0);
 	return put;
@@ -179,14 +187,14 @@ changes_write(int fd, const void *buffer, size_t size)
 ssize_t
 changes_writev(int fd, const struct iovec *iov, int count)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
 	OpenFile *entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(fd, &spare);
 	ssize_t put;
 
 	begin_at_position(&announced, entry, fd, iov_size(iov, count));
-	errno = errno_before;
+	errno = saved_errno;
 	put = writev(fd, iov, count);
 	announce_end(&announced, entry, put < 0);
 	return put;
@@ -196,7 +204,7 @@ ssize_t
 changes_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
                    size_t size, unsigned flags)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
 	OpenFile *entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(out, &spare);
@@ -207,26 +215,26 @@ changes_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
 		announce_change(&announced, entry, out, *out_offset, length);
 	else
 		begin_at_position(&announced, entry, out, length);
-	errno = errno_before;
+	errno = saved_errno;
 	put = copy_file_range(in, in_offset, out, out_offset, size, flags);
 	announce_end(&announced, entry, put < 0);
 	return put;
 }
 
-/* ---- allocation and truncation ---------------------------------------------- */
+/* ---- allocation and truncation ------------------------------------------- */
 
 /* An error is returned as the result; errno is not touched. */
 int
 changes_posix_fallocate(int fd, off_t offset, off_t length)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
 	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : announce_whom(fd, &spare);
 	int result;
 
 	announce_change(&announced, entry, fd, offset, length);
-	errno = errno_before;
+	errno = saved_errno;
 	result = posix_fallocate(fd, offset, length);
 	announce_end(&announced, entry, false);
 	return result;
@@ -235,7 +243,7 @@ changes_posix_fallocate(int fd, off_t offset, off_t length)
 int
 changes_fallocate(int fd, int mode, off_t offset, off_t length)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
 	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : announce_whom(fd, &spare);
@@ -244,7 +252,7 @@ changes_fallocate(int fd, int mode, off_t offset, off_t length)
 
 	/* Some modes shift everything that follows. */
 	announce_change(&announced, entry, fd, offset, shifts ? -1 : length);
-	errno = errno_before;
+	errno = saved_errno;
 	result = fallocate(fd, mode, offset, length);
 	announce_end(&announced, entry, false);
 	return result;
@@ -253,14 +261,14 @@ changes_fallocate(int fd, int mode, off_t offset, off_t length)
 int
 changes_ftruncate(int fd, off_t length)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
 	OpenFile *entry = FC_BROKEN(TRUNCATE) ? NULL : announce_whom(fd, &spare);
 	int result;
 
 	announce_change(&announced, entry, fd, length, -1);
-	errno = errno_before;
+	errno = saved_errno;
 	result = ftruncate(fd, length);
 	announce_end(&announced, entry, result < 0);
 	return result;
@@ -269,20 +277,20 @@ changes_ftruncate(int fd, off_t length)
 int
 changes_truncate(const char *path, off_t length)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	Announced announced = { .scope = SCOPE_NOTHING };
 	FcFile file;
 	int result;
 
 	if (!FC_BROKEN(TRUNCATE))
 		announce_cut(&announced, &file, path, length, O_RDWR);
-	errno = errno_before;
+	errno = saved_errno;
 	result = truncate(path, length);
 	announce_end(&announced, NULL, false);
 	return result;
 }
 
-/* ---- syncs -------------------------------------------------------------------- */
+/* ---- syncs --------------------------------------------------------------- */
 
 /*
  * stable: earlier writes are on permanent storage now, unless this call failed.

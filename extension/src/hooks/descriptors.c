@@ -38,6 +38,7 @@
 #include <unistd.h>
 
 #include "broken.h"
+#include "fcache/assert.h"
 #include "hooks/runtime.h"
 
 /* Those that linux/magic.h lacks, at least in some versions. */
@@ -51,7 +52,9 @@
 
 #define REAL_PATH_MAX (PATH_MAX + sizeof(" (deleted)"))
 
-/* Zero pages until used: a server's few hundred descriptors touch only a few. */
+/*
+ * Zero pages until used: a server's few hundred descriptors touch only a few.
+ */
 static OpenFile table[DESCRIPTORS_MAX];
 
 OpenFile *
@@ -67,6 +70,7 @@ descriptors_entry(int fd)
 static void
 set_class(OpenFile *entry, FileClass class)
 {
+	FC_ASSERT(class <= FILE_ALIAS);
 	atomic_signal_fence(memory_order_seq_cst);
 	entry->class = (uint8_t) class;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -142,6 +146,7 @@ real_path(int fd, const struct stat *status, char *path)
 	char link[64];
 	ssize_t length;
 
+	FC_ASSERT(fd >= 0);
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	length = readlink(link, path, REAL_PATH_MAX - 1);
 	if (length < 0)
@@ -169,6 +174,7 @@ descriptors_identify(int fd, OpenFile *spare, OpenFile **entry_out)
 	struct stat status;
 	int flags;
 
+	FC_ASSERT(spare != NULL);
 	*entry_out = entry == NULL ? spare : entry;
 
 	/* Pipes and sockets are no data files; a bad descriptor changes nothing. */
@@ -243,7 +249,7 @@ descriptors_place(const char *path, int flags)
 	return place;
 }
 
-/* ---- stamps ------------------------------------------------------------------ */
+/* ---- stamps -------------------------------------------------------------- */
 
 static void
 stamp_of(const struct stat *status, FcStamp *stamp_out)
@@ -270,6 +276,7 @@ descriptors_stamp(int fd, const char *path, FcStamp *stamp_out)
 {
 	struct stat status;
 
+	FC_ASSERT(fd >= 0 || path != NULL);
 	if ((fd >= 0 ? fstat(fd, &status) : stat(path, &status)) != 0 ||
 	    status.st_nlink == 0)
 		return false;
@@ -309,6 +316,7 @@ descriptors_stamps_at_once(int fd, const char *path, OpenFile *entry)
 	struct statfs system;
 	bool at_once;
 
+	FC_ASSERT(fd >= 0 || path != NULL || entry != NULL);
 	if (entry != NULL && entry->stamps != STAMPS_UNKNOWN)
 		return entry->stamps == STAMPS_AT_ONCE;
 	at_once = (fd >= 0 ? fstatfs(fd, &system) : statfs(path, &system)) == 0 &&
@@ -323,6 +331,8 @@ void
 descriptors_hand_in(FcFileId id, const FcStampPermit *permit,
                     const FcStamp *stamp)
 {
+	FC_ASSERT(id.relation != 0);
+
 	/* In builds without another safeguard, its absence must not be met here. */
 	if (!FC_BROKEN(NONE) &&
 	    fc_stamp_age(&runtime.cache, permit) == FC_STAMP_PRESENT)
@@ -339,6 +349,7 @@ descriptors_look_before(int fd, const char *path, FcFile *file)
 	FcStampPermit permit;
 	FcStamp stamp;
 
+	FC_ASSERT(fd >= 0 || path != NULL);
 	if (!fc_file_resolve(&runtime.cache, file))
 		return;
 	permit = fc_stamp_permit(&runtime.cache, file);
@@ -355,6 +366,7 @@ descriptors_synced(int fd, OpenFile *entry)
 	FcStampPermit permit;
 	FcStamp stamp;
 
+	FC_ASSERT(fd >= 0);
 	if (entry->class != FILE_RELATION ||
 	    descriptors_stamps_at_once(fd, NULL, entry) ||
 	    !fc_file_resolve(&runtime.cache, &entry->file))
@@ -369,6 +381,7 @@ descriptors_wake(int fd, const char *path, const FcFile *file)
 {
 	FcStamp stamp;
 
+	FC_ASSERT(fd >= 0 || path != NULL);
 	if (fc_stamp_asleep(&runtime.cache, file))
 		fc_stamp_wake(&runtime.cache, file,
 		              descriptors_stamp(fd, path, &stamp) ? &stamp : NULL);
@@ -407,6 +420,7 @@ has_its_name(int fd, const OpenFile *entry, bool whole, FcStamp *stamp_out,
 	struct stat status;
 	FcStamp named;
 
+	FC_ASSERT(entry->file.id.relation != 0);
 	paths_of_file(&runtime.root, entry->file.id, path);
 	if (!whole)
 		*gone_out = !who(-1, path, &named);
@@ -448,6 +462,8 @@ enter(int fd, OpenFile *entry)
 	bool gone = false;
 	bool whole;
 
+	FC_ASSERT(entry->class == FILE_RELATION && !entry->dead);
+
 	/* Known from before the server's start: is it unchanged since? */
 	if (fc_stamp_asleep(&runtime.cache, &entry->file))
 	{
@@ -486,10 +502,13 @@ descriptors_number(int fd, OpenFile *entry)
 	if (entry->dead)
 		return false;
 
-	/* Once more if an outsider was found to have changed it: it has no number. */
+	/*
+	 * Once more if an outsider was found to have changed it: it has no number.
+	 */
 	if (!enter(fd, entry) ||
 	    (!fc_file_current(&runtime.cache, &entry->file) && !enter(fd, entry)))
 		return false;
+	FC_ASSERT(entry->file.number != FC_FILE_NONE);
 	entry->checked_number = entry->file.number;
 	entry->checked_generation = entry->file.generation;
 	return true;

@@ -113,8 +113,8 @@ extern void descriptors_synced(int fd, OpenFile *entry);
 extern void descriptors_wake(int fd, const char *path, const FcFile *file);
 
 /*
- * Make the entry's file number good, for reading and filling through fd; false if
- * the file is not to be cached.
+ * Make the entry's file number good, for reading and filling through fd; false
+ * if the file is not to be cached.
  */
 extern bool descriptors_number(int fd, OpenFile *entry);
 

@@ -138,7 +138,9 @@ hook_dup3(int fd, int to, int flags)
 	return copy;
 }
 
-/* The third argument is a number or a pointer; both fit a pointer's register. */
+/*
+ * The third argument is a number or a pointer; both fit a pointer's register.
+ */
 static int
 hook_fcntl(int fd, int command, ...)
 {

@@ -29,6 +29,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include "fcache/assert.h"
 #include "hooks/objects.h"
 
 /* 22 slots on PostgreSQL 15, 27 on 18; data may hold a few more pointers. */
@@ -104,6 +105,7 @@ static ImportsProblem
 find_slots(const Import *imports, size_t count, const char *const *foreign,
            const char **culprit_out)
 {
+	FC_ASSERT(count > 0);
 	slot_count = 0;
 	for (int table = 0; table < 2; table++)
 	{
@@ -228,5 +230,6 @@ imports_restore(void)
 size_t
 imports_replaced(void)
 {
+	FC_ASSERT(slot_count <= SLOTS_MAX);
 	return slot_count;
 }

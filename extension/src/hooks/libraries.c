@@ -6,13 +6,14 @@
  * loaded at the start, and to each one loaded later, with all that it needs.
  * It acts at two moments of a library's loading:
  *
- *	__gmon_start__	before its own code runs.  Whatever gcc and clang link begins
- *					its initialization with a call of this name, if anyone defines
- *					it (this is how profiling starts).  We define it.  By then the
- *					loader has bound the library and all that came with it, and
- *					none of their constructors has run.
- *	dlopen			after the main program has loaded it: PostgreSQL calls _PG_init
- *					later.  This is for libraries that were linked otherwise.
+ *	__gmon_start__	before its own code runs.  Whatever gcc and clang link
+ *					begins its initialization with a call of this name, if
+ *					anyone defines it (this is how profiling starts).  We define
+ *					it.  By then the loader has bound the library and all that
+ *					came with it, and none of their constructors has run.
+ *	dlopen			after the main program has loaded it: PostgreSQL calls
+ *					_PG_init later.  This is for libraries that were linked
+ *					otherwise.
  *
  * Calls of dlopen by libraries are left alone: dlopen looks at its caller to
  * know where to search.
@@ -48,6 +49,7 @@
 #include <sys/mman.h>
 
 #include "broken.h"
+#include "fcache/assert.h"
 #include "hooks/objects.h"
 
 /* More names than there are hooks, more libraries than servers load. */
@@ -343,6 +345,7 @@ libraries_restore(void)
 {
 	if (!watching)
 		return;
+	FC_ASSERT(imports != NULL && import_count <= NAMES_MAX);
 	watching = false;
 	seen_count = 0;
 	walk_all(true);

@@ -16,8 +16,7 @@ typedef struct LibraryNote
 {
 	char name[64];
 	unsigned replaced; /* imports that now lead to a replacement */
-	unsigned
-		left; /* imports that someone else has redirected, or that are protected */
+	unsigned left;     /* redirected by someone else, or protected */
 } LibraryNote;
 
 /*

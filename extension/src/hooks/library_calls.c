@@ -1,15 +1,16 @@
 /*
  * library_calls.c
- *		The functions that stand in for libc's in libraries: extensions, procedural
- *		languages, and all that they need.
+ *		The functions that stand in for libc's in libraries: extensions,
+ *		procedural languages, and all that they need.
  *
  * A library has no reason to touch data files.  These functions make sure that
  * one that does causes no harm.  Libraries are never served from the cache:
  * their reads are libc's.
  *
- *	write, pwrite, ftruncate and their kin		announced, like the server's (announce.c)
- *	open with O_TRUNC or O_CREAT, unlink		likewise
- *	mmap, streams, aio, rename, link			cannot be followed: of a data file, they take
+ *	write, pwrite, ftruncate and their kin		announced, like the server's
+ *	(announce.c) open with O_TRUNC or O_CREAT, unlink		likewise
+ *	mmap, streams, aio, rename, link			cannot be followed: of a data
+ *	file, they take
  *												the cache offline
  *
  * Each call asks the kernel what its descriptor is.  The table of descriptors
@@ -62,7 +63,7 @@ typedef struct Change
 	int probe;       /* a descriptor of ours, or -1 */
 } Change;
 
-/* ---- classification --------------------------------------------------------------- */
+/* ---- classification ------------------------------------------------------ */
 
 static bool
 watching(void)
@@ -172,7 +173,7 @@ is_no_answer(int error)
 	       error == EINTR;
 }
 
-/* ---- changes through a descriptor ---------------------------------------------- */
+/* ---- changes through a descriptor ---------------------------------------- */
 
 /* Leaves errno unchanged. */
 static void
@@ -359,7 +360,9 @@ library_posix_fallocate(int fd, off_t offset, off_t length)
 	return (int) end(&change, posix_fallocate(fd, offset, length));
 }
 
-/* The third argument is a number or a pointer; both fit a pointer's register. */
+/*
+ * The third argument is a number or a pointer; both fit a pointer's register.
+ */
 static int
 library_ioctl(int fd, unsigned long request, ...)
 {
@@ -378,7 +381,7 @@ library_ioctl(int fd, unsigned long request, ...)
 	return (int) end(&change, ioctl(fd, request, argument));
 }
 
-/* ---- syncs ------------------------------------------------------------------- */
+/* ---- syncs --------------------------------------------------------------- */
 
 static int
 synced(int fd, int result)
@@ -410,7 +413,7 @@ library_sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
 	return synced(fd, sync_file_range(fd, offset, length, flags));
 }
 
-/* ---- what cannot be followed ------------------------------------------------- */
+/* ---- what cannot be followed --------------------------------------------- */
 
 static void *
 library_mmap(void *address, size_t size, int protection, int flags, int fd,
@@ -505,7 +508,7 @@ library_fdopen(int fd, const char *mode)
 	return fdopen(fd, mode);
 }
 
-/* ---- names ------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 /* Classify what has this name itself, even if it is a link. */
 static FilePlace
@@ -678,7 +681,7 @@ library_truncate(const char *path, off_t length)
 	return (int) end(&change, truncate(path, length));
 }
 
-/* ---- descriptors ------------------------------------------------------------- */
+/* ---- descriptors --------------------------------------------------------- */
 
 static int
 open_plain(int directory, const char *path, int flags, mode_t mode)

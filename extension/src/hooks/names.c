@@ -4,7 +4,8 @@
  *
  *	unlink, rename, remove			the whole file: it is retired
  *	open with O_CREAT | O_EXCL		likewise: the name is new
- *	open with O_TRUNC				the blocks cut off, as any change (announce.c)
+ *	open with O_TRUNC				the blocks cut off, as any change
+ *									(announce.c)
  *
  * A name is forgotten before the real call and again after it: a process that
  * entered the file in between used the old one.  If a directory of data files
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "broken.h"
+#include "fcache/assert.h"
 #include "hooks/announce.h"
 #include "hooks/runtime.h"
 
@@ -61,11 +63,12 @@ forget_name_after(const char *path)
 static int
 take_away(const char *path, int (*call)(const char *))
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	int result;
 
+	FC_ASSERT(call == unlink || call == remove);
 	forget_name(path);
-	errno = errno_before;
+	errno = saved_errno;
 	result = call(path);
 	forget_name_after(path);
 	return result;
@@ -105,12 +108,12 @@ forget_moved(const char *path)
 int
 names_rename(const char *from, const char *to)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	int result;
 
 	forget_moved(from);
 	forget_moved(to);
-	errno = errno_before;
+	errno = saved_errno;
 	result = rename(from, to);
 	forget_name_after(from);
 	forget_name_after(to);
@@ -124,14 +127,14 @@ names_rename(const char *from, const char *to)
 FILE *
 names_fopen(const char *path, const char *mode)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	bool writes = strpbrk(mode, "wa+") != NULL && runtime_attached();
 	FILE *stream;
 	int after;
 
 	if (writes && paths_classify(&runtime.root, path).class == FILE_RELATION)
 		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
-	errno = errno_before;
+	errno = saved_errno;
 	stream = fopen(path, mode);
 	after = errno;
 	if (stream != NULL && writes && descriptors_is_foreign(path, O_WRONLY) &&
@@ -144,7 +147,7 @@ names_fopen(const char *path, const char *mode)
 int
 names_open(int directory, const char *path, int flags, mode_t mode)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	Announced announced = { .scope = SCOPE_NOTHING };
 	FcFile file;
 	bool relative = directory != AT_FDCWD && path[0] != '/';
@@ -154,7 +157,7 @@ names_open(int directory, const char *path, int flags, mode_t mode)
 	if ((flags & O_TRUNC) != 0 && !FC_BROKEN(TRUNCATE))
 		announce_cut(&announced, &file, known, 0, flags);
 
-	errno = errno_before;
+	errno = saved_errno;
 	if (directory == AT_FDCWD)
 		fd = open(path, flags, mode);
 	else

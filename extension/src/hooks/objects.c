@@ -24,6 +24,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fcache/assert.h"
+
 #if defined(__x86_64__)
 #define RELOCATION_SLOT   R_X86_64_JUMP_SLOT
 #define RELOCATION_GLOBAL R_X86_64_GLOB_DAT
@@ -137,6 +139,7 @@ object_read(Object *out, uintptr_t base, const ElfW(Phdr) * headers,
 	const ElfW(Phdr) *dynamic = NULL;
 	uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE);
 
+	FC_ASSERT(headers != NULL && header_count > 0);
 	memset(out, 0, sizeof(*out));
 	out->base = base;
 	out->headers = headers;
@@ -172,6 +175,7 @@ object_import(const Object *object, int table, size_t index, ObjectImport *out)
 	uintptr_t slot = object->base + relocation->r_offset;
 	const ElfW(Sym) * symbol;
 
+	FC_ASSERT(index < object->relocation_count[table]);
 	if (type != RELOCATION_SLOT && type != RELOCATION_GLOBAL &&
 	    type != RELOCATION_WORD)
 		return false;
@@ -211,6 +215,7 @@ object_under_relro(const Object *object, void *const *slot)
 bool
 object_protect(const Object *object, int protection)
 {
+	FC_ASSERT(object->readonly_begin <= object->readonly_end);
 	return mprotect((void *) object->readonly_begin,
 	                object->readonly_end - object->readonly_begin,
 	                protection) == 0;

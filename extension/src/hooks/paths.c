@@ -25,6 +25,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fcache/assert.h"
+
 /* Parts of a path; no file of PostgreSQL's has more. */
 #define PARTS_MAX 8
 
@@ -125,6 +127,7 @@ relation_name(const Part *part, FilePlace *place)
 	uint32_t segment = 0;
 	size_t used = read_number(text, left, &place->id.relation);
 
+	FC_ASSERT(part->length > 0);
 	if (used == 0 || place->id.relation == 0)
 		return false;
 	text += used;
@@ -212,7 +215,9 @@ hex_digits(const char *text, uint32_t *number_out)
 	return true;
 }
 
-/* TIMELINE, LOG, SEGMENT, of 8 digits each; xlogtemp.PID becomes one of these. */
+/*
+ * TIMELINE, LOG, SEGMENT, of 8 digits each; xlogtemp.PID becomes one of these.
+ */
 static FilePlace
 in_wal(const Parts *parts)
 {
@@ -221,6 +226,7 @@ in_wal(const Parts *parts)
 	uint32_t timeline;
 	uint32_t low;
 
+	FC_ASSERT(parts->count > 0);
 	if (parts->count != 2)
 		return place_of(FILE_OTHER);
 	if (name->length > 9 && memcmp(name->text, "xlogtemp.", 9) == 0)
@@ -242,6 +248,7 @@ in_database_tree(const Parts *parts, unsigned first, uint32_t tablespace)
 	unsigned left = parts->count - first;
 	uint32_t database;
 
+	FC_ASSERT(first <= parts->count);
 	if (left == 0)
 		return place_of(FILE_DATA_DIRECTORY);
 	if (part_is(&parts->part[first], "pgsql_tmp"))
@@ -261,6 +268,7 @@ in_tablespaces(const PathsRoot *root, const Parts *parts)
 {
 	uint32_t tablespace;
 
+	FC_ASSERT(parts->count > 0);
 	if (parts->count == 1)
 		return place_of(FILE_DATA_DIRECTORY);
 	if (!part_number(&parts->part[1], &tablespace))
@@ -387,6 +395,7 @@ paths_of_file(const PathsRoot *root, FcFileId id, char *buffer)
 	char fork[16] = "";
 	char suffix[16] = "";
 
+	FC_ASSERT(id.relation != 0 && id.segment < FC_SEGMENTS_MAX);
 	if (id.tablespace == TABLESPACE_GLOBAL)
 		snprintf(directory, sizeof(directory), "global");
 	else if (id.tablespace == TABLESPACE_DEFAULT)

@@ -65,7 +65,9 @@ typedef struct PathsRoot
 /* Classify a path as passed to a call. */
 extern FilePlace paths_classify(const PathsRoot *root, const char *path);
 
-/* A file's path, relative to the data directory.  buffer has PATHS_MAX bytes. */
+/*
+ * A file's path, relative to the data directory.  buffer has PATHS_MAX bytes.
+ */
 extern void paths_of_file(const PathsRoot *root, FcFileId id, char *buffer);
 
 /* main, fsm, vm or init. */

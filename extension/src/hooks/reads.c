@@ -43,6 +43,7 @@
 
 #include "account/account_calls.h"
 #include "broken.h"
+#include "fcache/assert.h"
 #include "hooks/advice.h"
 #include "hooks/descriptors.h"
 #include "hooks/runtime.h"
@@ -50,7 +51,9 @@
 #include "hooks/verify.h"
 #include "settings.h"
 
-/* The longest run that is looked up: PostgreSQL's largest io_max_combine_limit. */
+/*
+ * The longest run that is looked up: PostgreSQL's largest io_max_combine_limit.
+ */
 #define RUN_BLOCKS_MAX FC_RUN_BLOCKS_MAX
 
 /* The longest run that is filled: PostgreSQL's default io_combine_limit. */
@@ -93,6 +96,7 @@ add_pages(Run *run, void *buffer, size_t size)
 {
 	size_t count = size / FC_BLOCK_SIZE;
 
+	FC_ASSERT(run->count <= RUN_BLOCKS_MAX);
 	if (size % FC_BLOCK_SIZE != 0 || count > RUN_BLOCKS_MAX - run->count)
 		return false;
 	for (size_t i = 0; i < count; i++)
@@ -153,6 +157,7 @@ in_page_cache(const Call *call, const OpenFile *entry)
 	if (cannot_ask || entry->direct)
 		return false;
 
+	FC_ASSERT(call->offset >= 0 && call->size > 0);
 	if (syscall(SYS_cachestat, call->fd, &range, &pages, 0u) != 0)
 	{
 		cannot_ask = errno == ENOSYS || errno == EPERM;
@@ -173,6 +178,8 @@ look_up(int fd, OpenFile *entry, uint32_t block, void *page, FcTicket *ticket)
 	uint32_t shown = runtime_wait(runtime.flash_read_event);
 	FcStatus status =
 		fc_read(&runtime.cache, &entry->file, block, page, ticket);
+
+	FC_ASSERT(block < runtime.segment_blocks);
 
 	/* Perhaps truncated meanwhile: retry once with the current number. */
 	if (status == FC_STALE && descriptors_number(fd, entry))
@@ -215,6 +222,8 @@ hit_stands(int fd, const OpenFile *entry, const void *page,
 {
 	static unsigned hits;
 
+	FC_ASSERT(ticket->file == entry->file.number &&
+	          ticket->file != FC_FILE_NONE);
 	if (setting_verify == VERIFY_OFF)
 		return true;
 	if (setting_verify == VERIFY_SAMPLE && ++hits % VERIFY_SAMPLE_EVERY != 0)
@@ -225,14 +234,15 @@ hit_stands(int fd, const OpenFile *entry, const void *page,
 /* The real read, timed and counted for the file. */
 static ssize_t
 read_disk(const Call *call, const OpenFile *entry, const Run *run,
-          int errno_before)
+          int saved_errno)
 {
 	uint64_t begin = fc_clock_ns();
 	uint64_t ns;
 	ssize_t got;
 	int after;
 
-	errno = errno_before;
+	FC_ASSERT(run->count > 0 && entry->class == FILE_RELATION);
+	errno = saved_errno;
 	got = real_read(call);
 	after = errno;
 	ns = fc_clock_ns() - begin;
@@ -262,6 +272,8 @@ fill(const OpenFile *entry, const FcTicket *ticket, void *page)
 	uint32_t block =
 		entry->file.id.segment * runtime.segment_blocks + ticket->block;
 
+	FC_ASSERT(ticket->file != FC_FILE_NONE &&
+	          ticket->block < runtime.segment_blocks);
 	if (!FC_BROKEN(INVALID_PAGE) && !runtime.page_valid(page, block))
 		fc_count(&runtime.cache, FC_COUNT_insert_skip_invalid, 1);
 	else
@@ -270,7 +282,7 @@ fill(const OpenFile *entry, const FcTicket *ticket, void *page)
 
 static ssize_t
 read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
-           int errno_before)
+           int saved_errno)
 {
 	FcTicket ticket;
 	uint64_t begin = fc_clock_ns();
@@ -279,17 +291,18 @@ read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
 	uint64_t ns = fc_clock_ns() - begin;
 	ssize_t got;
 
+	FC_ASSERT(run->count == 1);
 	if (status == FC_OK && hit_stands(call->fd, entry, run->page[0], &ticket))
 	{
 		advice_flash_read(1, ns);
 		*call->source = SOURCE_FLASH;
 		if (bulk)
 			scans_read_ahead(entry, run->first + run->count);
-		errno = errno_before;
+		errno = saved_errno;
 		return FC_BLOCK_SIZE;
 	}
 
-	got = read_disk(call, entry, run, errno_before);
+	got = read_disk(call, entry, run, saved_errno);
 	if (FC_BROKEN(TICKET_AFTER))
 		take_ticket_again(call->fd, entry, run->first, &ticket);
 	if (status == FC_MISS && got == FC_BLOCK_SIZE && !bulk)
@@ -300,6 +313,7 @@ read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
 static bool
 all_cached(const OpenFile *entry, uint32_t first, unsigned count)
 {
+	FC_ASSERT(count <= RUN_BLOCKS_MAX);
 	for (unsigned i = 0; i < count; i++)
 	{
 		if (!fc_read_would_hit(&runtime.cache, &entry->file, first + i))
@@ -322,6 +336,7 @@ read_run_from_flash(int fd, OpenFile *entry, const Run *run)
 	                         run->count, run->page, ticket);
 	uint64_t ns = fc_clock_ns() - begin;
 
+	FC_ASSERT(run->count > 1 && run->count <= RUN_BLOCKS_MAX);
 	runtime_wait(shown);
 	for (unsigned i = 0; whole && i < run->count; i++)
 		whole = hit_stands(fd, entry, run->page[i], &ticket[i]);
@@ -332,12 +347,13 @@ read_run_from_flash(int fd, OpenFile *entry, const Run *run)
 
 static ssize_t
 read_run_and_fill(const Call *call, OpenFile *entry, const Run *run,
-                  int errno_before)
+                  int saved_errno)
 {
 	FcTicket ticket[RUN_FILL_BLOCKS];
 	bool missed[RUN_FILL_BLOCKS];
 	ssize_t got;
 
+	FC_ASSERT(run->count <= RUN_FILL_BLOCKS);
 	for (unsigned i = 0; i < run->count; i++)
 	{
 		uint32_t block = run->first + i;
@@ -348,7 +364,7 @@ read_run_and_fill(const Call *call, OpenFile *entry, const Run *run,
 		                FC_MISS;
 	}
 
-	got = read_disk(call, entry, run, errno_before);
+	got = read_disk(call, entry, run, saved_errno);
 	for (unsigned i = 0; i < run->count; i++)
 	{
 		if (missed[i] && got >= (ssize_t) (i + 1) * FC_BLOCK_SIZE)
@@ -359,75 +375,77 @@ read_run_and_fill(const Call *call, OpenFile *entry, const Run *run,
 
 static ssize_t
 read_run(const Call *call, OpenFile *entry, const Run *run, bool bulk,
-         int errno_before)
+         int saved_errno)
 {
 	if (read_run_from_flash(call->fd, entry, run))
 	{
 		*call->source = SOURCE_FLASH;
 		if (bulk)
 			scans_read_ahead(entry, run->first + run->count);
-		errno = errno_before;
+		errno = saved_errno;
 		return (ssize_t) run->count * FC_BLOCK_SIZE;
 	}
 
 	if (!bulk && run->count <= RUN_FILL_BLOCKS)
-		return read_run_and_fill(call, entry, run, errno_before);
+		return read_run_and_fill(call, entry, run, saved_errno);
 
 	fc_count(&runtime.cache, FC_COUNT_bypass_reads, run->count);
-	return read_disk(call, entry, run, errno_before);
+	return read_disk(call, entry, run, saved_errno);
 }
 
 static ssize_t
-bypass(const Call *call, int errno_before)
+bypass(const Call *call, int saved_errno)
 {
 	fc_count(&runtime.cache, FC_COUNT_bypass_reads, 1);
-	errno = errno_before;
+	errno = saved_errno;
 	return real_read(call);
 }
 
 static ssize_t
 read_relation(const Call *call, OpenFile *entry)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	Run run;
 	bool bulk;
+
+	FC_ASSERT(entry->class == FILE_RELATION && runtime_attached());
 
 	/* With a token of its own, a process counts in its own part of memory. */
 	if (runtime.cache.token == 0)
 		(void) fc_process_begin(&runtime.cache);
 
 	if (*runtime.is_walsender || !run_of_call(call, &run))
-		return bypass(call, errno_before);
+		return bypass(call, saved_errno);
 
 	bulk = scans_note(entry, run.first, run.count);
 	if (in_page_cache(call, entry))
 	{
 		fc_count(&runtime.cache, FC_COUNT_page_cache_reads, run.count);
-		errno = errno_before;
+		errno = saved_errno;
 		return real_read(call);
 	}
 
 	advice_requested(entry->file.id, run.first, run.count);
 	if (!descriptors_number(call->fd, entry))
-		return bypass(call, errno_before);
+		return bypass(call, saved_errno);
 
 	runtime.cache.read_deadline_ns =
 		(uint64_t) setting_read_deadline_ms * 1000000;
 	if (run.count == 1)
-		return read_block(call, entry, &run, bulk, errno_before);
-	return read_run(call, entry, &run, bulk, errno_before);
+		return read_block(call, entry, &run, bulk, saved_errno);
+	return read_run(call, entry, &run, bulk, saved_errno);
 }
 
 /* A read that concerns only the accounting, and that only on its turns. */
 static ssize_t
 read_plain(const Call *call, const OpenFile *entry, bool turn)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 
 	if (turn && call->offset >= 0 && call->size > 0)
 	{
 		(void) in_page_cache(call, entry);
-		errno = errno_before;
+		errno = saved_errno;
 	}
 	return real_read(call);
 }
@@ -436,25 +454,26 @@ read_plain(const Call *call, const OpenFile *entry, bool turn)
 static ssize_t
 read_watched(const Call *call, const OpenFile *entry, bool account_turn)
 {
-	int errno_before = errno;
+	int saved_errno = errno;
 	int after;
 	bool turn = advice_turn();
 	uint64_t begin;
 	ssize_t got;
 	Run run;
 
+	FC_ASSERT(entry->class == FILE_RELATION);
 	if (*runtime.is_walsender || !run_of_call(call, &run) ||
 	    (!turn && !advice_wants(entry->file.id, run.first, run.count)))
 		return read_plain(call, entry, account_turn);
 	if (in_page_cache(call, entry))
 	{
-		errno = errno_before;
+		errno = saved_errno;
 		return real_read(call);
 	}
 
 	advice_note(entry->file.id, run.first, run.count);
 	begin = fc_clock_ns();
-	errno = errno_before;
+	errno = saved_errno;
 	got = real_read(call);
 	after = errno;
 	if (turn)
@@ -508,6 +527,7 @@ read_call(Call *call)
 		got = read_watched(call, entry, counted.turn);
 	else
 		got = read_plain(call, open_file, counted.turn);
+	FC_ASSERT(got <= (ssize_t) call->size);
 	account_end_read(&counted, source, call->fd, call->size, got);
 	return got;
 }
@@ -525,6 +545,7 @@ reads_preadv(int fd, const struct iovec *iov, int count, off_t offset)
 {
 	Call call = { .fd = fd, .iov = iov, .iov_count = count, .offset = offset };
 
+	FC_ASSERT(count >= 0);
 	for (int i = 0; i < count; i++)
 		call.size += iov[i].iov_len;
 	return read_call(&call);
@@ -554,7 +575,7 @@ int
 reads_fadvise(int fd, off_t offset, off_t length, int advice)
 {
 	OpenFile *entry = cached_file(fd);
-	int errno_before = errno;
+	int saved_errno = errno;
 	uint32_t first = (uint32_t) (offset / FC_BLOCK_SIZE);
 	unsigned count;
 	bool swallow = false;
@@ -576,6 +597,6 @@ reads_fadvise(int fd, off_t offset, off_t length, int advice)
 		}
 	}
 
-	errno = errno_before;
+	errno = saved_errno;
 	return swallow ? 0 : posix_fadvise(fd, offset, length, advice);
 }

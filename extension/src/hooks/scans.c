@@ -13,6 +13,7 @@
  */
 #include "hooks/scans.h"
 
+#include "fcache/assert.h"
 #include "hooks/runtime.h"
 
 /* This many blocks in a row make a scan. */
@@ -43,6 +44,7 @@ scans_note(OpenFile *entry, uint32_t first, unsigned count)
 	bool goes_on =
 		entry->next_block > 0 && first >= entry->next_block && gap < gap_max;
 
+	FC_ASSERT(count > 0);
 	if (!goes_on || gap > 0)
 		entry->in_a_row = 0;
 	else if (entry->in_a_row < AHEAD_AFTER)
@@ -72,6 +74,7 @@ scans_read_ahead(OpenFile *entry, uint32_t next)
 	uint32_t end = next + FC_AHEAD_BLOCKS_MAX;
 	uint32_t from = entry->ahead_block;
 
+	FC_ASSERT(next > 0);
 	if (entry->in_a_row < AHEAD_AFTER)
 		return;
 	if (end > runtime.segment_blocks)

@@ -6,11 +6,11 @@
  * pgflash_cache_verify() compares everything that is cached (bridge_views.c).
  * A difference takes the cache offline, so it must be beyond doubt:
  *
- *	the entry	that gave the hit is still valid after the file was read.  Otherwise the
- *				block was changed meanwhile, and both were right.
- *	the file	returned the same content twice in a row.  A disk may stutter: a read
- *				comes back short, or with bytes that the next one does not confirm;
- *				and a read that overlaps an unannounced write is torn.
+ *	the entry	that gave the hit is still valid after the file was read.
+ *				Otherwise the block was changed meanwhile, and both were right.
+ *	the file	returned the same content twice in a row.  A disk may stutter: a
+ *				read comes back short, or with bytes that the next one does not
+ *				confirm; and a read that overlaps an unannounced write is torn.
  *
  * The file is read again at once, LOOKS_MAX times at most.  If it never returns
  * the same content twice, or fails after the first read, nothing is proven.
@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "broken.h"
+#include "fcache/assert.h"
 #include "hooks/runtime.h"
 
 /*
@@ -45,6 +46,7 @@ typedef struct Look
 static bool
 same(const Look *look, const Look *other)
 {
+	FC_ASSERT(look->got <= FC_BLOCK_SIZE);
 	return look->got == other->got &&
 	       memcmp(look->page, other->page, (size_t) look->got) == 0;
 }
@@ -56,6 +58,7 @@ verify_hit(VerifyRead *read, void *file, const void *page,
 {
 	Look looks[2];
 
+	FC_ASSERT(ticket->file != FC_FILE_NONE);
 	for (int i = 0; i < LOOKS_MAX; i++)
 	{
 		Look *look = &looks[i % 2];
@@ -83,6 +86,7 @@ verify_hit(VerifyRead *read, void *file, const void *page,
 void
 verify_report(FcFileId id, const FcTicket *ticket)
 {
+	FC_ASSERT(id.relation != 0);
 	fc_read_hit_drop(&runtime.cache, ticket);
 	fc_count(&runtime.cache, FC_COUNT_verify_mismatches, 1);
 	runtime.board->mismatch_id = id;

@@ -28,7 +28,7 @@
 
 static ProcessUtility_hook_type previous_utility;
 
-/* ---- commands that replace indexes ------------------------------------------------ */
+/* ---- commands that replace indexes --------------------------------------- */
 
 static bool
 is_concurrent_reindex(Node *command)
@@ -48,7 +48,7 @@ is_concurrent_reindex(Node *command)
 	return concurrently;
 }
 
-/* ---- all commands ------------------------------------------------------------------ */
+/* ---- all commands -------------------------------------------------------- */
 
 /* May the command change the files or the partitions of a relation? */
 static bool
@@ -115,7 +115,7 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	if (!list && !moves)
 		return;
 	if (IsTransactionState())
-		relation_policy_wake_at_commit(list);
+		policy_wake_at_commit(list);
 	else if (list || policy_needed())
 		policy_wake(MyDatabaseId); /* its last commit is done */
 }

@@ -43,7 +43,7 @@
 static object_access_hook_type previous_access;
 static PolicyWatch *watch; /* that of the innermost command with one; or NULL */
 
-/* ---- which index has the place ---------------------------------------------------- */
+/* ---- which index has the place ------------------------------------------- */
 
 static bool
 is_index(Oid relation)
@@ -95,7 +95,7 @@ policy_index_now(const PolicyIndex *noted)
 	           : noted->relation;
 }
 
-/* ---- what a command replaces -------------------------------------------------------- */
+/* ---- what a command replaces --------------------------------------------- */
 
 /* Switch to memory that survives the command's own commits. */
 static MemoryContext
@@ -180,7 +180,7 @@ note_tables(void)
 	list_free(tables);
 }
 
-/* ---- and the rows follow -------------------------------------------------------------- */
+/* ---- and the rows follow ------------------------------------------------- */
 
 static void
 follow(void)
@@ -201,7 +201,7 @@ follow(void)
 		    (!watch->concurrently && !policy_table_has(rows, noted->relation)))
 			continue;
 		policy_table_move(rows, noted->relation, now);
-		relation_policy_wake_at_commit(false);
+		policy_wake_at_commit(false);
 		noted->relation = now;
 	}
 }

@@ -30,7 +30,7 @@
 
 #include "policy/relation_policy.h"
 
-/* ---- relations --------------------------------------------------------------- */
+/* ---- relations ----------------------------------------------------------- */
 
 /* Note a relation, and its partitions that inherit its policy. */
 static void
@@ -108,7 +108,7 @@ policy_plan_relations(Oid table)
 	return relations;
 }
 
-/* ---- files --------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static void
 add_file(PolicyPlan *plan, Oid tablespace, Oid relfilenumber,

@@ -46,7 +46,7 @@ policy_table(void)
 	return catalog_table(TABLE);
 }
 
-/* ---- walking the rows -------------------------------------------------------- */
+/* ---- walking the rows ---------------------------------------------------- */
 
 typedef struct Walk
 {
@@ -130,7 +130,7 @@ walk_end(Walk *walk)
 	table_close(walk->table, NoLock);
 }
 
-/* ---- rows --------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 List *
 policy_table_rows(Oid table)

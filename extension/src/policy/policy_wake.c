@@ -53,6 +53,13 @@ typedef struct WakeShared
 
 static WakeShared *shared;
 
+/* What the transaction's commit has to do. */
+static struct
+{
+	bool wake; /* the database's files may have changed */
+	bool list; /* the list of databases may have changed */
+} pending;
+
 static size_t
 shared_size_bytes(void)
 {
@@ -82,7 +89,7 @@ policy_wake_install(void)
 	shmem_add(&part);
 }
 
-/* ---- processes that change something ------------------------------------------------ */
+/* ---- processes that change something ------------------------------------- */
 
 uint32_t
 policy_round(void)
@@ -131,7 +138,7 @@ policy_wake(Oid database)
 		kill(shared->launcher, SIGUSR1);
 }
 
-/* ---- the launcher ---------------------------------------------------------------------- */
+/* ---- the launcher -------------------------------------------------------- */
 
 static void
 forget_launcher(int code, Datum argument)
@@ -173,4 +180,29 @@ policy_need_not(void)
 	uint32 unknown = NEED_UNKNOWN;
 
 	return pg_atomic_compare_exchange_u32(&shared->need, &unknown, NEED_NO);
+}
+
+/* ---- the transaction ----------------------------------------------------- */
+
+void
+policy_wake_at_commit(bool list)
+{
+	pending.wake = true;
+	pending.list |= list;
+}
+
+void
+policy_wake_committed(void)
+{
+	if (pending.wake && (pending.list || policy_needed()))
+		policy_wake(MyDatabaseId);
+	if (pending.list)
+		policy_wake(InvalidOid);
+	policy_wake_aborted();
+}
+
+void
+policy_wake_aborted(void)
+{
+	pending.wake = pending.list = false;
 }

@@ -82,7 +82,7 @@ typedef enum Visit
 /* The number of files without a place that was last logged. */
 static pg_atomic_uint32 *unplaced_said;
 
-/* ---- shared memory ----------------------------------------------------------------- */
+/* ---- shared memory ------------------------------------------------------- */
 
 static size_t
 shared_size_bytes(void)
@@ -97,7 +97,7 @@ start_shared(void *memory)
 	pg_atomic_init_u32(unplaced_said, 0);
 }
 
-/* ---- the visitor ---------------------------------------------------------------------- */
+/* ---- the visitor --------------------------------------------------------- */
 
 /* Report files that cannot be told apart whenever their number changes. */
 static void
@@ -171,7 +171,7 @@ pgflash_policy_visitor_main(Datum database)
 	visits_work(DatumGetObjectId(database), false, work);
 }
 
-/* ---- the launcher: what it knows of databases ------------------------------------------- */
+/* ---- the launcher: what it knows of databases ---------------------------- */
 
 typedef struct Known
 {
@@ -280,7 +280,7 @@ read_list(void)
 	return had ? LIST_S : AGAIN_S;
 }
 
-/* ---- the launcher: visits ------------------------------------------------------------------ */
+/* ---- the launcher: visits ------------------------------------------------ */
 
 static void
 say_no_worker(Oid database)

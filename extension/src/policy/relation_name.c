@@ -1,7 +1,7 @@
 /*
  * relation_name.c
- *		The type pgflash_relation_name: a relation in a row that outlives dump and
- *		restore.
+ *		The type pgflash_relation_name: a relation in a row that outlives dump
+ *		and restore.
  *
  * A policy belongs to a relation, even if it is renamed: so a row holds the
  * relation's OID.  A dump holds rows as text, and OIDs mean nothing elsewhere:

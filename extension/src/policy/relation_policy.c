@@ -1,7 +1,7 @@
 /*
  * relation_policy.c
- *		keep, none and default for a relation: the SQL functions, and what happens
- *		at a commit.
+ *		keep, none and default for a relation: the SQL functions, and what
+ *		happens at a commit.
  *
  * pgflash_set_cache_policy() writes a row (policy_table.c) and nothing else, so
  * a rollback, also to a savepoint, leaves nothing behind.  Before the commit
@@ -35,19 +35,17 @@
 #include "policy/relation_policy.h"
 #include "server/columns.h"
 #include "server/compat.h"
-#include "server/module.h"
+#include "server/shmem.h"
 
 PG_FUNCTION_INFO_V1(pgflash_set_cache_policy);
 PG_FUNCTION_INFO_V1(pgflash_cache_policy_rows);
 
-/* ---- the transaction ------------------------------------------------------------ */
+/* ---- the transaction ----------------------------------------------------- */
 
 /* What the transaction's commit has to do. */
 static struct
 {
 	bool plan;         /* rows were changed */
-	bool wake;         /* the database's files may have changed */
-	bool wake_list;    /* the list of databases may have changed */
 	PolicyPlan *ready; /* made before the commit */
 } pending;
 
@@ -57,13 +55,10 @@ commit_now(void)
 	uint32 unplaced = 0;
 
 	if (pending.ready != NULL && !policy_plan_apply(pending.ready, &unplaced))
-		pending.wake = true;
+		policy_wake_at_commit(false);
 	if (unplaced > 0)
-		pending.wake = true; /* the worker reports it */
-	if (pending.wake && (pending.wake_list || policy_needed()))
-		policy_wake(MyDatabaseId);
-	if (pending.wake_list)
-		policy_wake(InvalidOid);
+		policy_wake_at_commit(false); /* the worker reports it */
+	policy_wake_committed();
 }
 
 static void
@@ -90,6 +85,7 @@ at_transaction(XactEvent event, void *argument)
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			/* COMMIT PREPARED, perhaps in another session, wakes the worker. */
+			policy_wake_aborted();
 			memset(&pending, 0, sizeof(pending));
 			break;
 		default:
@@ -98,19 +94,12 @@ at_transaction(XactEvent event, void *argument)
 }
 
 void
-relation_policy_wake_at_commit(bool list)
-{
-	pending.wake = true;
-	pending.wake_list |= list;
-}
-
-void
 relation_policy_install(void)
 {
 	RegisterXactCallback(at_transaction, NULL);
 }
 
-/* ---- pgflash_set_cache_policy ------------------------------------------------------------ */
+/* ---- pgflash_set_cache_policy -------------------------------------------- */
 
 /* Does this kind of relation have blocks in the cache, or do its partitions? */
 static void
@@ -199,7 +188,7 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 	Relation opened;
 	Oid table;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	if (PG_ARGISNULL(0))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 		                errmsg("the relation must not be null")));
@@ -238,7 +227,7 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* ---- pgflash_cache_policy ------------------------------------------------------------------ */
+/* ---- pgflash_cache_policy ------------------------------------------------ */
 
 static void
 list_relation(ReturnSetInfo *result, Oid relation, const char *name,

@@ -17,7 +17,7 @@
 
 #include "bridge/bridge_cache_policy.h"
 
-/* ---- relation_name.c: a relation in a row that outlives dump and restore ---- */
+/* ---- relation_name.c: a relation in a row that outlives dump and restore - */
 
 typedef enum NameState
 {
@@ -39,7 +39,7 @@ extern char *relation_name_text(Oid relation);
 /* The value for a relation of this database. */
 extern Datum relation_name_of(Oid relation);
 
-/* ---- policy_table.c: the rows of one database ---------------------------------- */
+/* ---- policy_table.c: the rows of one database ---------------------------- */
 
 /* A row of the table, whether or not its relation was found. */
 typedef struct PolicyRow
@@ -75,7 +75,7 @@ extern void policy_table_move(Oid table, Oid from, Oid to);
 /* Drop rows of relations that are gone; replace names by OIDs. */
 extern void policy_table_tidy(Oid table);
 
-/* ---- policy_plan.c: which file gets which policy -------------------------------- */
+/* ---- policy_plan.c: which file gets which policy ------------------------- */
 
 /* A relation that has a policy, its own or a partitioned parent's. */
 typedef struct PlannedRelation
@@ -108,7 +108,7 @@ extern PolicyPlan *policy_plan(Oid table);
  */
 extern bool policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out);
 
-/* ---- policy_wake.c: wakes the launcher when something changed ---------------------- */
+/* ---- policy_wake.c: wakes the launcher when something changed ------------ */
 
 /* Request its memory. */
 extern void policy_wake_install(void);
@@ -128,6 +128,16 @@ extern void policy_wake(Oid database);
  */
 extern bool policy_needed(void);
 extern void policy_need(void);
+
+/*
+ * The commit is to wake the worker for this database if there are policies by
+ * then, and in any case if the list of databases or extensions has changed.
+ */
+extern void policy_wake_at_commit(bool list);
+
+/* The transaction has committed, or it has not (yet). */
+extern void policy_wake_committed(void);
+extern void policy_wake_aborted(void);
 
 /* For the launcher: wake it from now on, until it ends. */
 extern void policy_wake_me(void);
@@ -149,17 +159,11 @@ extern bool policy_need_not(void);
 /* Register the worker, and request its memory. */
 extern void policy_worker_register(void);
 
-/* ---- relation_policy.c: SQL functions, and what a commit does ---------------------- */
+/* ---- relation_policy.c: SQL functions, and what a commit does ------------ */
 
 extern void relation_policy_install(void);
 
-/*
- * The commit is to wake the worker for this database if there are policies by
- * then, and in any case if the list of databases or extensions has changed.
- */
-extern void relation_policy_wake_at_commit(bool list);
-
-/* ---- policy_indexes.c: indexes that are replaced by others ---------------------------- */
+/* ---- policy_indexes.c: indexes that are replaced by others --------------- */
 
 /* A relation; for an index also what identifies it: its name and its table. */
 typedef struct PolicyIndex
@@ -195,7 +199,7 @@ extern void policy_indexes_end(PolicyWatch *outer);
 extern void policy_indexes_before_commit(void);
 extern void policy_indexes_install(void);
 
-/* ---- policy_commands.c: what other commands mean for policies ------------------------ */
+/* ---- policy_commands.c: what other commands mean for policies ------------ */
 
 extern void policy_commands_install(void);
 

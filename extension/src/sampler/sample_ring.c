@@ -8,10 +8,10 @@
  *
  *	tail <= p < head	can be read
  *	newest				position of the newest header
- *	mark				for each part of the ring, the first header in it, and the
- *						latest time of all looks before it, so that a search by time
- *						can skip parts.  A clock that was set back makes it skip less,
- *						never more.
+ *	mark				for each part of the ring, the first header in it, and
+ *						the latest time of all looks before it, so that a search
+ *						by time can skip parts.  A clock that was set back makes
+ *						it skip less, never more.
  *
  * The writer first removes old looks (tail), then writes, then publishes the
  * new look (head).  A reader copies a look and then checks whether the tail has
@@ -85,7 +85,7 @@ sample_ring_create(void *memory, uint64_t slots)
 	return ring;
 }
 
-/* ---- slots --------------------------------------------------------------------- */
+/* ---- slots --------------------------------------------------------------- */
 
 static void
 store(SampleRing *ring, uint64_t position, const void *from)
@@ -115,7 +115,7 @@ relaxed(const _Atomic uint64_t *number)
 	return atomic_load_explicit(number, memory_order_relaxed);
 }
 
-/* ---- the writer ------------------------------------------------------------------ */
+/* ---- the writer ---------------------------------------------------------- */
 
 /*
  * Mark a look that is the first one in its part of the ring.  A reader that
@@ -168,7 +168,7 @@ sample_ring_put(SampleRing *ring, const SampleLook *look,
 	atomic_store_explicit(&ring->newest, head, memory_order_release);
 }
 
-/* ---- readers ----------------------------------------------------------------------- */
+/* ---- readers ------------------------------------------------------------- */
 
 uint64_t
 sample_ring_slots(const SampleRing *ring)

@@ -65,7 +65,7 @@ uint32 sampler_process_count;
 
 static SampleRecord *records;
 
-/* ---- shared memory ----------------------------------------------------------------- */
+/* ---- shared memory ------------------------------------------------------- */
 
 static size_t
 shared_size_bytes(void)
@@ -133,7 +133,7 @@ start_shared(void *memory)
 	sampler_shared = shared;
 }
 
-/* ---- looks ------------------------------------------------------------------------- */
+/* ---- looks --------------------------------------------------------------- */
 
 static uint64
 now_ns(void)
@@ -187,7 +187,7 @@ look_now(uint64 at_ns, uint32 interval_us, bool was_off)
 	pg_atomic_write_u64(&shared->looks, look.number);
 }
 
-/* ---- the worker -------------------------------------------------------------------- */
+/* ---- the worker ---------------------------------------------------------- */
 
 static uint64
 own_cpu_us(void)

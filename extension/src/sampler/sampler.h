@@ -19,7 +19,7 @@
  */
 #define SAMPLER_TYPE_NAMED    32
 #define SAMPLER_TYPE_PARALLEL SAMPLER_TYPE_NAMED
-#define SAMPLER_TYPE_WORKER   (SAMPLER_TYPE_NAMED + 1) /* names that do not fit */
+#define SAMPLER_TYPE_WORKER   (SAMPLER_TYPE_NAMED + 1) /* of any name */
 #define SAMPLER_NAMES         64
 #define SAMPLER_TYPES         (SAMPLER_TYPE_NAMED + SAMPLER_NAMES)
 
@@ -71,11 +71,11 @@ extern SamplerShared *sampler_shared; /* NULL: there is no sampler */
 extern SampleRing *sampler_ring;
 extern uint32 sampler_process_count;
 
-/* ---- sampler.c ------------------------------------------------------------ */
+/* ---- sampler.c ----------------------------------------------------------- */
 
 extern void sampler_install(void);
 
-/* ---- sampler_look.c --------------------------------------------------------- */
+/* ---- sampler_look.c ------------------------------------------------------ */
 
 typedef enum SamplerPresence
 {
@@ -119,7 +119,7 @@ extern bool sampler_type_is_foreground(uint8 type);
 /* As in pg_stat_activity; NULL where that shows none. */
 extern const char *sampler_state_name(uint8 state);
 
-/* ---- sampler_cpu.c ------------------------------------------------------------ */
+/* ---- sampler_cpu.c ------------------------------------------------------- */
 
 /* Called by the postmaster, before there are other processes. */
 extern void sampler_cpu_create(SamplerShared *shared);

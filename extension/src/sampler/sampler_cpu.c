@@ -120,7 +120,7 @@ sampler_cpu_create(SamplerShared *shared)
 	shared->base_children[1] = stat.children_system_us;
 }
 
-/* ---- a look ------------------------------------------------------------------------ */
+/* ---- a look -------------------------------------------------------------- */
 
 static void
 add(SamplerCpu *cpu, uint64 user_us, uint64 system_us)

@@ -65,7 +65,7 @@ sampler_look_begin(void)
 	                               sizeof(Known) * sampler_process_count);
 }
 
-/* ---- types of processes ---------------------------------------------------------- */
+/* ---- types of processes -------------------------------------------------- */
 
 static uint8
 type_of_name(const char *name)
@@ -150,7 +150,7 @@ sampler_state_name(uint8 state)
 	}
 }
 
-/* ---- one session ------------------------------------------------------------------- */
+/* ---- one session --------------------------------------------------------- */
 
 /*
  * Does it have nothing to do?  If the state is unknown (track_activities is

@@ -29,7 +29,7 @@
 #include "sampler/wait_class.h"
 #include "server/columns.h"
 #include "server/compat.h"
-#include "server/module.h"
+#include "server/shmem.h"
 
 PG_FUNCTION_INFO_V1(pgflash_active_sessions_rows);
 PG_FUNCTION_INFO_V1(pgflash_sample_summary);
@@ -46,7 +46,7 @@ typedef struct Row
 	bool nulls[COLUMNS_MAX];
 } Row;
 
-/* ---- rows -------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 static void
 add(Row *row, Datum value)
@@ -87,7 +87,7 @@ text_or_null(const char *text)
 	return text == NULL ? (Datum) 0 : CStringGetTextDatum(text);
 }
 
-/* ---- words ------------------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------- */
 
 /*
  * A wait event's names, and its class for client processes [1] and others [0].
@@ -188,7 +188,7 @@ add_what(Row *row, Words *words, const SampleRecord *record)
 	                  : event->wait_class[foreground]);
 }
 
-/* ---- looks ------------------------------------------------------------------------- */
+/* ---- looks --------------------------------------------------------------- */
 
 /* One user's reading of the ring, over one period. */
 typedef struct Reading
@@ -268,7 +268,7 @@ pgflash_active_sessions_rows(PG_FUNCTION_ARGS)
 	Reading reading;
 	Words *words;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &active_sessions_columns);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
@@ -286,7 +286,7 @@ pgflash_active_sessions_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* ---- by the minute ------------------------------------------------------------------ */
+/* ---- by the minute ------------------------------------------------------- */
 
 /* What samples of one minute have in common, and their number. */
 typedef struct Bucket
@@ -364,7 +364,7 @@ pgflash_sample_summary(PG_FUNCTION_ARGS)
 	Bucket *bucket;
 	Words *words;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &sample_summary_columns);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
@@ -422,7 +422,7 @@ pgflash_sample_minutes(PG_FUNCTION_ARGS)
 	Minute minute = { 0 };
 	Reading reading;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &sample_minutes_columns);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
@@ -447,7 +447,7 @@ pgflash_sample_minutes(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* ---- the sampler itself --------------------------------------------------------------- */
+/* ---- the sampler itself -------------------------------------------------- */
 
 static bool
 find_look(SampleCursor cursor, SampleLook *look)
@@ -505,7 +505,7 @@ pgflash_sampler_row(PG_FUNCTION_ARGS)
 	Row row = { 0 };
 	uint32 pid;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &sampler_columns);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
@@ -524,7 +524,7 @@ pgflash_sampler_row(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* ---- processors ------------------------------------------------------------------------ */
+/* ---- processors ---------------------------------------------------------- */
 
 static void
 put_cpu(ReturnSetInfo *result, const char *type, SamplerCpu *cpu)
@@ -550,7 +550,7 @@ pgflash_backend_cpu_rows(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result;
 	SamplerShared *shared = sampler_shared;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &backend_cpu_columns);
 	if (sampler_ring == NULL)
 		return (Datum) 0;

@@ -2,8 +2,8 @@
  * wait_class.c
  *		Which wait class a wait event belongs to.
  *
- * The classes and the rules are declared in definitions/wait_classes.toml; Python
- * classifies by the same rules (pgflash.model.waits).
+ * The classes and the rules are declared in definitions/wait_classes.toml;
+ * Python classifies by the same rules (pgflash.model.waits).
  *
  * Time of clients (client backends and their parallel workers) in any class but
  * Idle is database time.  Waits of all other processes are System I/O, or Idle

@@ -11,7 +11,9 @@
 
 #include <stdbool.h>
 
-/* WAIT_CLASS_CPU and so on; definitions/wait_classes.toml says what they are. */
+/*
+ * WAIT_CLASS_CPU and so on; definitions/wait_classes.toml says what they are.
+ */
 typedef enum WaitClass
 {
 #define WAIT_CLASS(constant, name) constant,

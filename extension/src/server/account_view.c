@@ -20,7 +20,7 @@
 #include "account/account.h"
 #include "server/columns.h"
 #include "server/compat.h"
-#include "server/module.h"
+#include "server/shmem.h"
 
 PG_FUNCTION_INFO_V1(pgflash_io_rows);
 PG_FUNCTION_INFO_V1(pgflash_io_histogram_rows);
@@ -72,7 +72,7 @@ put(ReturnSetInfo *result, Datum *values, bool *nulls)
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
-/* ---- pgflash_io, pgflash_io_histogram ------------------------------------------ */
+/* ---- pgflash_io, pgflash_io_histogram ------------------------------------ */
 
 /* What one backend type did with one class of files by one kind of call. */
 typedef struct Cell
@@ -159,7 +159,7 @@ put_cells(ReturnSetInfo *result, void (*put_one)(ReturnSetInfo *, const Cell *))
 Datum
 pgflash_io_rows(PG_FUNCTION_ARGS)
 {
-	module_require_preloaded();
+	shmem_require_preloaded();
 	put_cells(row_type_rows(fcinfo, &io_columns), put_cell);
 	return (Datum) 0;
 }
@@ -167,12 +167,12 @@ pgflash_io_rows(PG_FUNCTION_ARGS)
 Datum
 pgflash_io_histogram_rows(PG_FUNCTION_ARGS)
 {
-	module_require_preloaded();
+	shmem_require_preloaded();
 	put_cells(row_type_rows(fcinfo, &io_histogram_columns), put_histogram);
 	return (Datum) 0;
 }
 
-/* ---- pgflash_io_relations, pgflash_io_tablespaces -------------------------------- */
+/* ---- pgflash_io_relations, pgflash_io_tablespaces ------------------------ */
 
 static void
 set_calls(Datum *values, int calls, int time_ms, const AccountCount *kind)
@@ -256,7 +256,7 @@ pgflash_io_relation_rows(PG_FUNCTION_ARGS)
 	Datum fork_words[MAX_FORKNUM + 1];
 	uint32 places;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &io_relation_columns);
 	if (!account_attached())
 		return (Datum) 0;
@@ -328,7 +328,7 @@ pgflash_io_relation_changes(PG_FUNCTION_ARGS)
 	uint32 places;
 	bool told = false;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &io_relation_changes_columns);
 	since = PG_ARGISNULL(0) ? 0 : PG_GETARG_INT64(0);
 	if (!account_attached())
@@ -364,7 +364,7 @@ pgflash_io_tablespace_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &io_tablespace_columns);
 	for (unsigned number = 0;
 	     account_attached() && number < ACCOUNT_TABLESPACES; number++)
@@ -384,7 +384,7 @@ pgflash_io_tablespace_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* ---- pgflash_wal ------------------------------------------------------------------ */
+/* ---- pgflash_wal --------------------------------------------------------- */
 
 Datum
 pgflash_wal_row(PG_FUNCTION_ARGS)
@@ -394,7 +394,7 @@ pgflash_wal_row(PG_FUNCTION_ARGS)
 	bool nulls[WAL_COLUMNS] = { false };
 	AccountWal wal;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	row = row_type_row(fcinfo, &wal_columns);
 	if (!account_attached())
 		PG_RETURN_NULL();

@@ -18,7 +18,7 @@
 #include "hooks/advice.h"
 #include "server/columns.h"
 #include "server/compat.h"
-#include "server/module.h"
+#include "server/shmem.h"
 
 PG_FUNCTION_INFO_V1(pgflash_cache_advice_rows);
 
@@ -74,7 +74,7 @@ pgflash_cache_advice_rows(PG_FUNCTION_ARGS)
 	uint32 slots = bridge_slot_count();
 	Advice advice;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &cache_advice_columns);
 	if (!advice_read(slots > 0 ? slots : (uint64) NBuffers, &advice))
 		return (Datum) 0;

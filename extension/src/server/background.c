@@ -84,7 +84,7 @@ background_register(const char *name, const char *function)
 	background_submit(&worker);
 }
 
-/* ---- those that are missing -------------------------------------------------- */
+/* ---- those that are missing ---------------------------------------------- */
 
 bool
 background_missing(const char *name)

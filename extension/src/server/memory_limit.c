@@ -9,7 +9,8 @@
  * A machine may have both.
  *
  *	/proc/self/cgroup		the group, as seen from the root of a hierarchy
- *	/proc/self/mountinfo	where hierarchies are mounted, and which part of each
+ *	/proc/self/mountinfo	where hierarchies are mounted, and which part of
+ *							each
  *
  * A container may see only its own part of a hierarchy, as if that were the
  * root.  So a group that is not below the mounted part counts as that part

@@ -34,7 +34,6 @@
 #include "policy/relation_policy.h"
 #include "sampler/sampler.h"
 #include "server/background.h"
-#include "server/module.h"
 #include "settings.h"
 #include "server/shmem.h"
 #include "server/visits.h"
@@ -44,24 +43,6 @@
 PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
-
-/*
- * A call of one of our SQL functions loads the library if the postmaster has
- * not.
- */
-static bool preloaded = false;
-
-void
-module_require_preloaded(void)
-{
-	if (!preloaded)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		     errmsg("pgflash must be loaded by shared_preload_libraries"),
-		     errhint("Add pgflash to shared_preload_libraries and restart the "
-		             "server.")));
-}
 
 /* Install what only a cache needs. */
 static void
@@ -81,7 +62,6 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
-	preloaded = true;
 	settings_define();
 	shmem_install();
 	visits_install();

@@ -57,7 +57,7 @@
 /* pg_database.datconnlimit of a database whose DROP was interrupted. */
 #define DATABASE_INVALID (-2)
 
-/* ---- the list ------------------------------------------------------------------------ */
+/* ---- the list ------------------------------------------------------------ */
 
 static int
 by_oid(const ListCell *left, const ListCell *right)
@@ -122,7 +122,7 @@ find_database(Oid database)
 	return NULL;
 }
 
-/* ---- catalogs of other databases ------------------------------------------------------- */
+/* ---- catalogs of other databases ----------------------------------------- */
 
 /* Lock it against removal of its files; until the end of the transaction. */
 static bool

@@ -91,7 +91,7 @@ define(const Setting *setting)
 	}
 }
 
-/* ---- values that are none ---------------------------------------------------- */
+/* ---- values that are none ------------------------------------------------ */
 
 static void
 keep_words(void)

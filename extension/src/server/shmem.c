@@ -33,6 +33,24 @@ static shmem_startup_hook_type previous_startup_hook;
 static const SharedPart *parts[PARTS_MAX];
 static int part_count;
 
+/*
+ * A call of one of our SQL functions loads the library if the postmaster has
+ * not.
+ */
+static bool preloaded;
+
+void
+shmem_require_preloaded(void)
+{
+	if (!preloaded)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		     errmsg("pgflash must be loaded by shared_preload_libraries"),
+		     errhint("Add pgflash to shared_preload_libraries and restart the "
+		             "server.")));
+}
+
 void
 shmem_add(const SharedPart *part)
 {
@@ -104,6 +122,7 @@ startup(void)
 void
 shmem_install(void)
 {
+	preloaded = true;
 	previous_request_hook = shmem_request_hook;
 	shmem_request_hook = request;
 	previous_startup_hook = shmem_startup_hook;

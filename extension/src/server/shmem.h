@@ -39,4 +39,11 @@ extern void shmem_add(const SharedPart *part);
 /* Call it once; from then on all parts are requested. */
 extern void shmem_install(void);
 
+/*
+ * Each SQL function calls this first: it raises an error unless the library was
+ * preloaded.  If not, there are no settings, no shared memory and no redirected
+ * file calls, and SQL functions have nothing to report.
+ */
+extern void shmem_require_preloaded(void);
+
 #endif

@@ -27,7 +27,7 @@
 #include "broken.h"
 #include "server/columns.h"
 #include "server/compat.h"
-#include "server/module.h"
+#include "server/shmem.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(pgflash_cache_row);
@@ -47,13 +47,13 @@ PG_FUNCTION_INFO_V1(pgflash_cache_verify);
 static void
 require_superuser(void)
 {
-	module_require_preloaded();
+	shmem_require_preloaded();
 	if (!superuser())
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 		                errmsg("only a superuser may change the flash cache")));
 }
 
-/* ---- pgflash_cache ---------------------------------------------------------- */
+/* ---- pgflash_cache ------------------------------------------------------- */
 
 /* A column of the row, by its number in columns.h. */
 typedef struct Value
@@ -208,7 +208,7 @@ pgflash_cache_row(PG_FUNCTION_ARGS)
 	Datum *values;
 	bool *nulls;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	type = row_type_any(fcinfo);
 	fill_state(row);
 	fill_size(row);
@@ -241,7 +241,7 @@ pgflash_cache_row(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(type, values, nulls)));
 }
 
-/* ---- pgflash_cache_devices ----------------------------------------------------- */
+/* ---- pgflash_cache_devices ----------------------------------------------- */
 
 static Datum
 mean_or_null(double mean, bool *null_out)
@@ -255,7 +255,7 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &cache_devices_columns);
 	for (uint32 i = 0; i < bridge_device_count(); i++)
 	{
@@ -295,7 +295,7 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* ---- pgflash_relations ----------------------------------------------------------- */
+/* ---- pgflash_relations --------------------------------------------------- */
 
 /* One segment file; the view adds them up. */
 static void
@@ -326,7 +326,7 @@ pgflash_relations_rows(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result;
 	uint32 count = bridge_file_count();
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &relations_columns);
 	for (uint32 i = 0; i < count; i++)
 	{
@@ -343,7 +343,7 @@ pgflash_relations_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* ---- wear ----------------------------------------------------------------------- */
+/* ---- wear ---------------------------------------------------------------- */
 
 /* Drives are warranted for a number of drive writes per day. */
 Datum
@@ -352,7 +352,7 @@ pgflash_drive_writes_per_day(PG_FUNCTION_ARGS)
 	int64 capacity_bytes = PG_GETARG_INT64(0);
 	BridgeWrites writes;
 
-	module_require_preloaded();
+	shmem_require_preloaded();
 	if (capacity_bytes <= 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 		                errmsg("the capacity of the flash must be positive")));
@@ -362,7 +362,7 @@ pgflash_drive_writes_per_day(PG_FUNCTION_ARGS)
 	                 (SECONDS_OF_DAY / writes.day_seconds));
 }
 
-/* ---- what changes something -------------------------------------------------------- */
+/* ---- what changes something ---------------------------------------------- */
 
 Datum
 pgflash_cache_set_mode(PG_FUNCTION_ARGS)

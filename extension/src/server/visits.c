@@ -10,15 +10,15 @@
  *
  * Nobody waits for a visitor:
  *	- Commands that drop, copy or rename the database ask autovacuum workers to
- *	  leave, and so does a process that waits for a lock of theirs.  A visitor is
- *	  marked as one of them in its PGPROC, as a process of the database's owner,
- *	  and leaves when asked.
+ *	  leave, and so does a process that waits for a lock of theirs.  A visitor
+ *	  is marked as one of them in its PGPROC, as a process of the database's
+ *	  owner, and leaves when asked.
  *	- It gives up on a lock after LOCK_WAIT_MS, from the first one that it takes
  *	  on its way in: the settings for that are in force before.
  *	- It does not wait for a standby to receive what it commits, nor for a safe
  *	  snapshot.
- *	- After its time its launcher asks it to leave.  If it does not, the launcher
- *	  goes on without it.
+ *	- After its time its launcher asks it to leave.  If it does not, the
+ *	  launcher goes on without it.
  *
  * A visit leaves no trace in the database's statistics: entries for unused
  * databases would make autovacuum go there.  The exception is a visitor that
@@ -90,7 +90,7 @@ set_settings(void)
 		set(settings[i][0], settings[i][1]);
 }
 
-/* ---- shared memory --------------------------------------------------------------------- */
+/* ---- shared memory ------------------------------------------------------- */
 
 /*
  * Written by the visitor, and read once it is gone.  A visitor left behind by a
@@ -127,7 +127,7 @@ visits_install(void)
 	shmem_add(&part);
 }
 
-/* ---- launchers: visits under way ------------------------------------------------------- */
+/* ---- launchers: visits under way ----------------------------------------- */
 
 /* What a visitor is given to take along. */
 typedef struct Luggage
@@ -343,7 +343,7 @@ visits_send(const VisitKind *kind, Oid database, Oid owner,
 	return sent;
 }
 
-/* ---- launchers ------------------------------------------------------------------------- */
+/* ---- launchers ----------------------------------------------------------- */
 
 void
 visits_register_launcher(const char *name, const char *function)
@@ -400,7 +400,7 @@ visits_reload(void)
 	return true;
 }
 
-/* ---- visitors ------------------------------------------------------------------------ */
+/* ---- visitors ------------------------------------------------------------ */
 
 static Luggage
 luggage(void)

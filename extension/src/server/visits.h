@@ -28,7 +28,7 @@ typedef struct VisitKind
 	int limit_ms;  /* a visitor that stays longer is asked to leave */
 } VisitKind;
 
-/* ---- launchers ----------------------------------------------------------------------- */
+/* ---- launchers ----------------------------------------------------------- */
 
 /*
  * How many visits of a launcher may be in progress: one, and those that do not
@@ -93,7 +93,7 @@ extern void visits_sleep(int64 wait_ms);
 /* Read postgresql.conf again if that was requested; returns whether it was. */
 extern bool visits_reload(void);
 
-/* ---- visitors ------------------------------------------------------------------------ */
+/* ---- visitors ------------------------------------------------------------ */
 
 /* Leave an answer for the launcher. */
 extern void visits_answer(VisitAnswer answer);

@@ -47,7 +47,6 @@
 #include "broken.h"
 #include "server/catalog.h"
 #include "server/compat.h"
-#include "server/module.h"
 #include "server/rights.h"
 #include "server/shmem.h"
 #include "snapshot/snapshot.h"
@@ -130,21 +129,6 @@ take_turns(Snapshooting *now)
 	now->extension = here.oid;
 	now->schema =
 		psprintf("%s.", quote_identifier(get_namespace_name(here.schema)));
-}
-
-/*
- * Names are looked up with the current rights, since pg_monitor need not have a
- * right to the schema; the plan is then executed with pg_monitor's rights.
- */
-void
-snapshot_read(const char *query, int count, Oid *types, Datum *values)
-{
-	SPIPlanPtr plan = SPI_prepare(query, count, types);
-	Rights before = rights_as_monitor();
-
-	SPI_execute_plan(plan, values, NULL, true, 0);
-	rights_back(before);
-	SPI_freeplan(plan);
 }
 
 /* Read a column of the first row, a number or a time; 0 if there is none. */
@@ -286,6 +270,6 @@ Datum
 pgflash_snapshot(PG_FUNCTION_ARGS)
 {
 	(void) fcinfo;
-	module_require_preloaded();
+	shmem_require_preloaded();
 	PG_RETURN_INT64(snapshot_take("command"));
 }

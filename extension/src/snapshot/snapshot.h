@@ -13,7 +13,7 @@
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 
-/* ---- snapshot.c: taking one ---------------------------------------------------- */
+/* ---- snapshot.c: taking one ---------------------------------------------- */
 
 /* The snapshot being taken, and where it goes. */
 typedef struct Snapshooting
@@ -31,17 +31,17 @@ typedef struct Snapshooting
  */
 extern int64 snapshot_take(const char *origin);
 
+/* Request its memory. */
+extern void snapshot_install(void);
+
+/* ---- snapshot_json.c: a section as text ---------------------------------- */
+
 /*
  * Read by SPI what is not one of our tables, with no more rights than that
  * takes; the result is where SPI leaves it.
  */
 extern void snapshot_read(const char *query, int count, Oid *types,
                           Datum *values);
-
-/* Request its memory. */
-extern void snapshot_install(void);
-
-/* ---- snapshot_json.c: a section as text ------------------------------------------ */
 
 /* {"columns": [...], "rows": [[...], ...]}, built by one call after another. */
 extern void section_begin(StringInfo text, const char *const *columns,
@@ -56,7 +56,7 @@ extern void section_end(StringInfo text);
 /* Everything that SPI has just read. */
 extern void section_of_result(StringInfo text);
 
-/* ---- snapshot_sections.c: what a snapshot is made of ------------------------------ */
+/* ---- snapshot_sections.c: what a snapshot is made of --------------------- */
 
 typedef struct SnapshotSection SnapshotSection;
 
@@ -90,7 +90,7 @@ extern void snapshot_sections_write(const Snapshooting *now);
  */
 extern SnapshotWrite snapshot_query;
 
-/* ---- snapshot_host.c: the machine, from /proc --------------------------------------- */
+/* ---- snapshot_host.c: the machine, from /proc ---------------------------- */
 
 extern SnapshotWrite snapshot_host_cpu;
 extern SnapshotWrite snapshot_host_memory;
@@ -175,7 +175,7 @@ extern DeltaSet *delta_between(const DeltaSet *before, DeltaSet *now);
  */
 extern uint32 delta_choose(DeltaSet *set, int limit, DeltaRow *others);
 
-/* ---- snapshot_names.c: what files are called ------------------------------------------ */
+/* ---- snapshot_names.c: what files are called ----------------------------- */
 
 typedef struct SnapshotName
 {
@@ -218,7 +218,7 @@ extern void snapshot_names_forget(Oid database);
 /* Request its memory. */
 extern void snapshot_names_install(void);
 
-/* ---- snapshot_statements.c, snapshot_relations.c, snapshot_samples.c ------------------ */
+/* ---- snapshot_statements.c, snapshot_relations.c, snapshot_samples.c ----- */
 
 extern SnapshotWrite snapshot_statements;
 extern SnapshotWrite snapshot_relations;
@@ -228,7 +228,7 @@ extern SnapshotWrite snapshot_samples;
 extern void snapshot_texts_keep(const Snapshooting *now, const int64 *ids,
                                 int count);
 
-/* ---- snapshot_worker.c: on a schedule ------------------------------------------------- */
+/* ---- snapshot_worker.c: on a schedule ------------------------------------ */
 
 extern void snapshot_worker_register(void);
 

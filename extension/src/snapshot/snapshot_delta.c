@@ -113,7 +113,7 @@ delta_add(DeltaSet *set)
 	return row;
 }
 
-/* ---- what SPI has read ----------------------------------------------------------- */
+/* ---- what SPI has read --------------------------------------------------- */
 
 static double
 number_of(Datum value, Oid type)
@@ -245,7 +245,7 @@ delta_of_result(const DeltaKind *kind)
 	return set;
 }
 
-/* ---- what is kept from one snapshot to the next -------------------------------------- */
+/* ---- what is kept from one snapshot to the next -------------------------- */
 
 static DeltaSet *
 unpack(const DeltaKind *kind, const bytea *kept)
@@ -374,7 +374,7 @@ delta_keep(const Snapshooting *now, const DeltaSet *set)
 		3, types, values, NULL, false, 0);
 }
 
-/* ---- the difference ---------------------------------------------------------------- */
+/* ---- the difference ------------------------------------------------------ */
 
 typedef struct Key
 {
@@ -473,7 +473,7 @@ delta_between(const DeltaSet *before, DeltaSet *now)
 	return between;
 }
 
-/* ---- the rows with most ----------------------------------------------------------------- */
+/* ---- the rows with most -------------------------------------------------- */
 
 typedef struct Ranked
 {

@@ -22,7 +22,23 @@
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 
+#include "server/rights.h"
 #include "snapshot/snapshot.h"
+
+/*
+ * Names are looked up with the current rights, since pg_monitor need not have a
+ * right to the schema; the plan is then executed with pg_monitor's rights.
+ */
+void
+snapshot_read(const char *query, int count, Oid *types, Datum *values)
+{
+	SPIPlanPtr plan = SPI_prepare(query, count, types);
+	Rights before = rights_as_monitor();
+
+	SPI_execute_plan(plan, values, NULL, true, 0);
+	rights_back(before);
+	SPI_freeplan(plan);
+}
 
 void
 section_begin(StringInfo text, const char *const *columns, int count)

@@ -57,7 +57,7 @@ static const DeltaKind kind = {
 	.tag_size = sizeof(SnapshotName),
 };
 
-/* ---- names ------------------------------------------------------------------------ */
+/* ---- names --------------------------------------------------------------- */
 
 /* Can the file's name be found in this database? */
 static bool
@@ -107,7 +107,7 @@ name_rows(DeltaSet *chosen, uint32 chosen_count, DeltaSet *all)
 	}
 }
 
-/* ---- the section ---------------------------------------------------------------------- */
+/* ---- the section --------------------------------------------------------- */
 
 static void
 add_names(StringInfo text, const DeltaRow *row)
@@ -180,7 +180,7 @@ write_section(const SnapshotSection *section, StringInfo text,
 	section_end(text);
 }
 
-/* ---- the counters ----------------------------------------------------------------------- */
+/* ---- the counters -------------------------------------------------------- */
 
 #define NS_OF_MS 1000000.0
 

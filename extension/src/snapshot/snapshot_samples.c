@@ -1,6 +1,7 @@
 /*
  * snapshot_samples.c
- *		What sessions were seen doing since the previous snapshot, by the minute.
+ *		What sessions were seen doing since the previous snapshot, by the
+ *		minute.
  *
  * The sampler's ring (sample_ring.c) holds minutes or hours; a snapshot keeps
  * the sum of what lies between the previous one and itself.  The period is from

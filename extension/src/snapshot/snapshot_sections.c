@@ -6,8 +6,8 @@
  * are kept as they are.  Each is read in a subtransaction.  A section that
  * cannot be read (a view of another version, a library that was not loaded) is
  * listed in the section "missing" with the server's own message, and the
- * snapshot continues.  It does not continue if the user or the machine forces it
- * to end: a cancelled query, a full disk.
+ * snapshot continues.  It does not continue if the user or the machine forces
+ * it to end: a cancelled query, a full disk.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -33,7 +33,7 @@ static const SnapshotSection sections[] = {
 #include "snapshot/snapshot_sections.def"
 };
 
-/* ---- one section ----------------------------------------------------------------- */
+/* ---- one section --------------------------------------------------------- */
 
 const char *
 snapshot_query(const Snapshooting *now, const SnapshotSection *section,
@@ -101,7 +101,7 @@ keep(const Snapshooting *now, const SnapshotSection *section)
 	return reason;
 }
 
-/* ---- all of them --------------------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------- */
 
 /* Errors that end the whole snapshot: they are not the section's fault. */
 static bool

@@ -99,7 +99,7 @@ typedef enum Answer
 	ANSWER_DONE
 } Answer;
 
-/* ---- the visitor ---------------------------------------------------------------------- */
+/* ---- the visitor --------------------------------------------------------- */
 
 static const char *
 schema_now(void)
@@ -254,7 +254,7 @@ pgflash_snapshot_name_main(Datum database)
 	visits_work(DatumGetObjectId(database), false, work_name);
 }
 
-/* ---- the launcher ------------------------------------------------------------------------ */
+/* ---- the launcher -------------------------------------------------------- */
 
 static void
 say_other_version(Oid database)

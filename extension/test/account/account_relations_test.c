@@ -1,13 +1,13 @@
 /*
  * account_relations_test.c
- *		The accounting by relation and tablespace: in as many copies as there may be
- *		processors, by many processes at once, and after their ends.
+ *		The accounting by relation and tablespace: in as many copies as there
+ *		may be processors, by many processes at once, and after their ends.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "account_stage.h"
 
-/* ---- relations and tablespaces --------------------------------------------------------------- */
+/* ---- relations and tablespaces ------------------------------------------- */
 
 static void
 test_relations(void)
@@ -226,7 +226,9 @@ test_processors(void)
 	   "a process finds out by itself where it runs");
 	server_close(fd);
 
-	/* All places are taken, and what had the next one was counted everywhere. */
+	/*
+	 * All places are taken, and what had the next one was counted everywhere.
+	 */
 	begin_anew();
 	sync_relations(20000, PLACES);
 	fd = server_open("base/5/20007", O_RDWR);
@@ -388,7 +390,7 @@ test_tablespaces(void)
 	OK(calls_of(ACCOUNT_DATA, ACCOUNT_SYNC) == 40, "in the totals are all");
 }
 
-/* ---- many at once, and ends ------------------------------------------------------------------- */
+/* ---- many at once, and ends ---------------------------------------------- */
 
 #define CHILDREN 6
 #define TURNS    20
@@ -434,7 +436,10 @@ test_many_at_once(void)
 		         calls_in(&row) + others >= CHILDREN * TURNS * 2;
 	OK(right == PLACES / 2, "and each relation has its row");
 
-	/* Who is stopped while it claims a row may have others count elsewhere meanwhile. */
+	/*
+	 * Who is stopped while it claims a row may have others count elsewhere
+	 * meanwhile.
+	 */
 	sync_relations(20000, PLACES / 2);
 	OK(calls_of_others() == others &&
 	       calls_of_relations() == (CHILDREN * TURNS + 1) * PLACES,

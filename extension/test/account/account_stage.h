@@ -2,11 +2,11 @@
  * account_stage.h
  *		A stage for the accounting, without a server.
  *
- * This program plays PostgreSQL, as hooks_test does: it stands in a data directory
- * and calls the hooks by the names of the functions they stand in for.  What the
- * kernel says of its page cache, how long a read takes, what processor runs this, and
- * what is allocated, is the test's: it defines syscall(), pread(), sched_getcpu() and
- * malloc().
+ * This program plays PostgreSQL, as hooks_test does: it stands in a data
+ * directory and calls the hooks by the names of the functions they stand in
+ * for.  What the kernel says of its page cache, how long a read takes, what
+ * processor runs this, and what is allocated, is the test's: it defines
+ * syscall(), pread(), sched_getcpu() and malloc().
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -71,7 +71,7 @@ static long read_takes_ns;
 static int runs_on; /* negative: it cannot be told */
 static unsigned allocations;
 
-/* ---- what is the test's own -------------------------------------------------- */
+/* ---- what is the test's own ---------------------------------------------- */
 
 extern void *__libc_malloc(size_t size);
 
@@ -108,7 +108,7 @@ who_asked(int fd)
 	return asked_by;
 }
 
-/* ---- the stage ------------------------------------------------------------------ */
+/* ---- the stage ----------------------------------------------------------- */
 
 static void (*hook_named(const char *name))(void)
 {

@@ -1,13 +1,13 @@
 /*
  * account_test.c
- *		The accounting, without a server: every file call counted once, under what it
- *		was, and no call disturbed.
+ *		The accounting, without a server: every file call counted once, under
+ *		what it was, and no call disturbed.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "account_stage.h"
 
-/* ---- what is counted, and where --------------------------------------------------- */
+/* ---- what is counted, and where ------------------------------------------ */
 
 static void
 test_classes(void)
@@ -125,7 +125,7 @@ test_what_is_no_file(void)
 	server_close(null);
 }
 
-/* ---- times ------------------------------------------------------------------------- */
+/* ---- times --------------------------------------------------------------- */
 
 static void
 test_times(void)
@@ -155,7 +155,7 @@ test_times(void)
 	server_close(fd);
 }
 
-/* ---- no call is disturbed ------------------------------------------------------------ */
+/* ---- no call is disturbed ------------------------------------------------ */
 
 static void
 test_errno(void)
@@ -227,7 +227,7 @@ test_off(void)
 	server_close(fd);
 }
 
-/* ---- disk or page cache ---------------------------------------------------------------- */
+/* ---- disk or page cache -------------------------------------------------- */
 
 static void
 read_often(int fd, int times, bool cached, long takes_ns)
@@ -259,7 +259,9 @@ test_sources(void)
 	OK(calls_of(ACCOUNT_DATA, ACCOUNT_DISK_READ) == 64,
 	   "slow ones are the disk's");
 
-	/* A device as fast as memory: only asking tells, and then the limit moves. */
+	/*
+	 * A device as fast as memory: only asking tells, and then the limit moves.
+	 */
 	begin_anew();
 	read_often(fd, 320, false, 0);
 	disk = calls_of(ACCOUNT_DATA, ACCOUNT_DISK_READ);
@@ -300,7 +302,7 @@ test_limit(void)
 	   "and what was long ago is forgotten");
 }
 
-/* ---- extends ----------------------------------------------------------------------------- */
+/* ---- extends ------------------------------------------------------------- */
 
 static void
 test_extends(void)
@@ -365,7 +367,7 @@ test_wal(void)
 	server_close(fd);
 }
 
-/* ---- who ------------------------------------------------------------------------------------ */
+/* ---- who ----------------------------------------------------------------- */
 
 static void
 test_backend_types(void)

@@ -3,8 +3,9 @@
  *		Every call that changes a file: wherever it writes, through whatever
  *		descriptor, also when it fails.
  *
- * A call that is forgotten in one of these ways makes no other test fail: PostgreSQL
- * makes it seldom, or never.  Who forgets it serves what is stale when it is made.
+ * A call that is forgotten in one of these ways makes no other test fail:
+ * PostgreSQL makes it seldom, or never.  Who forgets it serves what is stale
+ * when it is made.
  *
  * One lets another life of the cache begin, as after a crash of the server.
  *
@@ -19,9 +20,12 @@
 static const FcIdentity identity = { .system = 1 };
 static const FcCheckpoint checkpoint = { .location = 1 };
 
-/* ---- all of them ------------------------------------------------------------------ */
+/* ---- all of them --------------------------------------------------------- */
 
-/* How a file's bytes, its name, or what a descriptor is may change behind the cache. */
+/*
+ * How a file's bytes, its name, or what a descriptor is may change behind the
+ * cache.
+ */
 static char changers[] =
 	"open open64 openat openat64 creat creat64 __open_2 __open64_2 "
 	"fopen fopen64 close dup dup2 dup3 fcntl fcntl64 write writev "
@@ -63,7 +67,7 @@ test_all_calls(void)
 		   "%s is seen, or no server may call it", name);
 }
 
-/* ---- calls that fail -------------------------------------------------------------- */
+/* ---- calls that fail ----------------------------------------------------- */
 
 static Page written;
 static struct iovec vector[2] = {
@@ -163,7 +167,10 @@ static const Call calls[] = {
 	{ "sync_file_range", "", sync_range },
 };
 
-/* What the kernel has done of it nobody knows; but that it was interrupted is nothing. */
+/*
+ * What the kernel has done of it nobody knows; but that it was interrupted is
+ * nothing.
+ */
 static void
 test_calls_that_fail(void)
 {
@@ -230,7 +237,7 @@ test_alias_that_fails(void)
 	server_close(fd);
 }
 
-/* ---- where it writes -------------------------------------------------------------- */
+/* ---- where it writes ----------------------------------------------------- */
 
 static void
 test_positions(void)
@@ -280,7 +287,7 @@ test_checkpointer(void)
 	server_close(fd);
 }
 
-/* ---- by which descriptor ------------------------------------------------------------ */
+/* ---- by which descriptor ------------------------------------------------- */
 
 typedef int (*Dup3Hook)(int, int, int);
 typedef int (*FcntlHook)(int, int, ...);
@@ -331,7 +338,7 @@ test_descriptor_that_does_not_tell(void)
 	server_close(fd);
 }
 
-/* ---- verify ------------------------------------------------------------------------- */
+/* ---- verify -------------------------------------------------------------- */
 
 static int verified;
 
@@ -354,7 +361,7 @@ test_verify(void)
 	server_close(verified);
 }
 
-/* ---- another life ---------------------------------------------------------------------- */
+/* ---- another life -------------------------------------------------------- */
 
 /* The server was killed, and starts again. */
 static void

@@ -1,12 +1,12 @@
 /*
  * faults.h
- *		Between the hooks and the kernel: calls that go wrong, and others who act in
- *		their midst.
+ *		Between the hooks and the kernel: calls that go wrong, and others who
+ *		act in their midst.
  *
- * A test that includes this defines the calls that the hooks make.  The next call of a
- * name may be told to fail, to come back short, and to let something happen just
- * before or just after the kernel has done it, which is what another process may do at
- * that moment.
+ * A test that includes this defines the calls that the hooks make.  The next
+ * call of a name may be told to fail, to come back short, and to let something
+ * happen just before or just after the kernel has done it, which is what
+ * another process may do at that moment.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -19,7 +19,7 @@
 
 #define BLOCKS 8
 
-/* ---- the calls ---------------------------------------------------------------- */
+/* ---- the calls ----------------------------------------------------------- */
 
 /* What the next call of this name meets. */
 typedef struct Fault
@@ -266,7 +266,7 @@ fstat(int fd, struct stat *status)
 	return result;
 }
 
-/* ---- a relation of blocks that differ ----------------------------------------- */
+/* ---- a relation of blocks that differ ------------------------------------ */
 
 /* Blocks of the letters from here on. */
 static void

@@ -41,7 +41,7 @@ hint_bit_is_set(void)
 	callers_page->bytes[4711] = '!';
 }
 
-/* ---- reads --------------------------------------------------------------------- */
+/* ---- reads --------------------------------------------------------------- */
 
 static void
 test_short_reads(void)
@@ -134,7 +134,7 @@ test_hit_that_changes_while_it_is_verified(void)
 	server_close(fd);
 }
 
-/* ---- writes -------------------------------------------------------------------- */
+/* ---- writes -------------------------------------------------------------- */
 
 static void
 test_writes_that_go_wrong(void)
@@ -162,7 +162,10 @@ test_writes_that_go_wrong(void)
 	server_close(fd);
 }
 
-/* Nobody knows whose data is lost: nothing of all this is to outlive the server. */
+/*
+ * Nobody knows whose data is lost: nothing of all this is to outlive the
+ * server.
+ */
 static void
 test_file_system_that_fails(void)
 {
@@ -246,7 +249,9 @@ test_ranges(void)
 	   "a hole that moves what lies behind it changes all that");
 	server_close(fd);
 
-	/* Cached, and beyond the file's end: where an append lands is not foretold. */
+	/*
+	 * Cached, and beyond the file's end: where an append lands is not foretold.
+	 */
 	fd = lettered_relation(BLOCKS);
 	server_close(fd);
 	if (truncate(PATH, 4 * FC_BLOCK_SIZE) != 0)
@@ -258,7 +263,7 @@ test_ranges(void)
 	server_close(fd);
 }
 
-/* ---- names --------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 /* The name's next file, made where no hook saw it. */
 static bool
@@ -353,7 +358,7 @@ test_alias_that_is_written(void)
 	server_close(fd);
 }
 
-/* ---- a disk that gives what is not the block ------------------------------------ */
+/* ---- a disk that gives what is not the block ----------------------------- */
 
 static void
 spoil_callers_page(void)
@@ -548,7 +553,7 @@ test_disk_that_stutters_while_a_hit_is_verified(void)
 	server_close(fd);
 }
 
-/* ---- stamps -------------------------------------------------------------------- */
+/* ---- stamps -------------------------------------------------------------- */
 
 static void
 test_stamps(void)

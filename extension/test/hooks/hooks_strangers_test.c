@@ -1,7 +1,8 @@
 /*
  * hooks_strangers_test.c
- *		Who changes a data file behind the cache is met, and nobody else is accused; where
- *		it is dear to ask a file for its time, that is asked when it has been synced.
+ *		Who changes a data file behind the cache is met, and nobody else is
+ *		accused; where it is dear to ask a file for its time, that is asked when
+ *		it has been synced.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -10,7 +11,7 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
-/* ---- the stage ------------------------------------------------------------------- */
+/* ---- the stage ----------------------------------------------------------- */
 
 static bool remote; /* the files lie on a server */
 
@@ -80,7 +81,7 @@ age(void)
 	return fc_stamp_age(&runtime.cache, &permit);
 }
 
-/* ---- strangers -------------------------------------------------------------------- */
+/* ---- strangers ----------------------------------------------------------- */
 
 static void
 test_met_by_a_reader(void)
@@ -158,7 +159,7 @@ test_nobody_else(void)
 	server_close(old);
 }
 
-/* ---- files on a server --------------------------------------------------------------- */
+/* ---- files on a server --------------------------------------------------- */
 
 static void
 test_remote_files(void)

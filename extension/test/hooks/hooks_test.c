@@ -1,12 +1,12 @@
 /*
  * hooks_test.c
- *		The hooks, without a server: what they do to a cache when files are read and
- *		changed.
+ *		The hooks, without a server: what they do to a cache when files are read
+ *		and changed.
  *
- * Most tests have one form: cache block 0, let something change the file, and ask for
- * the block again.  What comes must be what the file holds.  The negative controls
- * are this program built with FC_BREAK: the test of what is left out must fail
- * (negative_controls.sh).
+ * Most tests have one form: cache block 0, let something change the file, and
+ * ask for the block again.  What comes must be what the file holds.  The
+ * negative controls are this program built with FC_BREAK: the test of what is
+ * left out must fail (negative_controls.sh).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -14,7 +14,7 @@
 
 #include <limits.h>
 
-/* ---- reads ------------------------------------------------------------------ */
+/* ---- reads --------------------------------------------------------------- */
 
 static void
 test_reads(void)
@@ -198,9 +198,12 @@ test_prefetch(void)
 	   "the kernel's error is the result");
 }
 
-/* ---- changes ------------------------------------------------------------------ */
+/* ---- changes ------------------------------------------------------------- */
 
-/* Read so many cached blocks at once, often; what a block took then, at the most. */
+/*
+ * Read so many cached blocks at once, often; what a block took then, at the
+ * most.
+ */
 static double
 block_ms_at_most(int fd, unsigned blocks, Advice *advice)
 {
@@ -415,7 +418,10 @@ test_names(void)
 	server_close(new);
 }
 
-/* Names outside the data directory, as a superuser's COPY TO or lo_export() may use. */
+/*
+ * Names outside the data directory, as a superuser's COPY TO or lo_export() may
+ * use.
+ */
 static char foreign[300];  /* a symbolic link to the data file PATH */
 static char in_space[300]; /* a tablespace's file by its own path */
 static char number[300];   /* nothing but a number */
@@ -459,7 +465,10 @@ test_foreign_names(void)
 	server_close(fd);
 }
 
-/* As lo_export() does: a name below the data directory, that is cut off and written. */
+/*
+ * As lo_export() does: a name below the data directory, that is cut off and
+ * written.
+ */
 static bool
 export_to(const char *name)
 {
@@ -495,7 +504,9 @@ test_links_within(void)
 	}
 }
 
-/* A number says which files it may be; all others keep what they have cached. */
+/*
+ * A number says which files it may be; all others keep what they have cached.
+ */
 static void
 test_numbers(void)
 {
@@ -586,7 +597,10 @@ read_a_stream(void)
 	return stream != NULL && fclose(stream) == 0;
 }
 
-/* As a superuser's COPY TO may: by way of a symbolic link, or of a tablespace's path. */
+/*
+ * As a superuser's COPY TO may: by way of a symbolic link, or of a tablespace's
+ * path.
+ */
 static bool
 write_a_link(void)
 {
@@ -681,7 +695,7 @@ test_change_of_dead_file(void)
 	server_close(new);
 }
 
-/* ---- who is who ------------------------------------------------------------------ */
+/* ---- who is who ---------------------------------------------------------- */
 
 static void
 test_descriptors(void)
@@ -792,9 +806,11 @@ test_pipes(void)
 	OK(fc_mode(&runtime.cache, NULL) == FC_SERVE, "and nothing goes offline");
 }
 
-/* ---- the rest ---------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------ */
 
-/* Between begin and end of a change a reader must not fill the older content. */
+/*
+ * Between begin and end of a change a reader must not fill the older content.
+ */
 static void
 test_fill_during_a_change(void)
 {

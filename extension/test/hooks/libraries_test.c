@@ -2,9 +2,9 @@
  * libraries_test.c
  *		Replacing what libraries import: those that are there, those that come.
  *
- * The libraries (library.c) stand beside this program: bound lazily, bound at once with
- * read-only tables, without a procedure linkage table, without the startup
- * code that compilers add.
+ * The libraries (library.c) stand beside this program: bound lazily, bound at
+ * once with read-only tables, without a procedure linkage table, without the
+ * startup code that compilers add.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -190,7 +190,7 @@ test_a_failure_is_told_as_ever(void)
 	libraries_restore();
 }
 
-/* ---- odd objects ------------------------------------------------------------- */
+/* ---- odd objects --------------------------------------------------------- */
 
 static uint64_t random_state = 88172645463325252ULL;
 
@@ -203,7 +203,10 @@ random_number(void)
 	return random_state;
 }
 
-/* The bytes of a library as the loader would map them, between pages nobody may touch. */
+/*
+ * The bytes of a library as the loader would map them, between pages nobody may
+ * touch.
+ */
 static unsigned char *
 map_image(const char *path, size_t *size_out, ElfW(Phdr) * headers,
           size_t *count_out)

@@ -1,7 +1,7 @@
 /*
  * library_calls_test.c
- *		What a library does to a data file by itself: each call that changes one, through
- *		whatever descriptor or name.
+ *		What a library does to a data file by itself: each call that changes
+ *		one, through whatever descriptor or name.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -59,7 +59,7 @@ static Page wrong;
 static struct iovec vector[2] = { { wrong.bytes, 100 },
 	                              { wrong.bytes + 100, FC_BLOCK_SIZE - 100 } };
 
-/* ---- what can be followed ------------------------------------------------------- */
+/* ---- what can be followed ------------------------------------------------ */
 
 static bool
 by_pwrite(int fd)
@@ -316,7 +316,7 @@ test_what_is_not_touched_stays(void)
 	server_close(fd);
 }
 
-/* ---- descriptors and names ------------------------------------------------------- */
+/* ---- descriptors and names ----------------------------------------------- */
 
 static void
 test_descriptors_are_asked_for(void)
@@ -405,7 +405,7 @@ test_names_that_cannot_be_asked_for(void)
 	server_close(fd);
 }
 
-/* ---- what cannot be followed -------------------------------------------------------- */
+/* ---- what cannot be followed --------------------------------------------- */
 
 static bool
 maps(void)
@@ -580,7 +580,7 @@ test_other_files(void)
 	   "a bad descriptor, too");
 }
 
-/* ---- all of them ------------------------------------------------------------------ */
+/* ---- all of them --------------------------------------------------------- */
 
 /* How a file's bytes, its name, or what a descriptor is may change. */
 static char changers[] =

@@ -1,7 +1,7 @@
 /*
  * names_test.c
- *		What stands under a name: emptied, unlinked or replaced, by whatever name, and
- *		who has it now.
+ *		What stands under a name: emptied, unlinked or replaced, by whatever
+ *		name, and who has it now.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -13,7 +13,7 @@
 typedef int (*OpenatHook)(int, const char *, int, ...);
 typedef int (*CreatHook)(const char *, mode_t);
 
-/* ---- by which name -------------------------------------------------------------------- */
+/* ---- by which name ------------------------------------------------------- */
 
 static void
 test_calls_that_empty_a_file(void)
@@ -122,7 +122,7 @@ test_tablespace_that_goes(void)
 	names_unlink("pg_tblspc/16400");
 }
 
-/* ---- who has the name now ------------------------------------------------------------- */
+/* ---- who has the name now ------------------------------------------------ */
 
 static void
 others_replace_it(void)
@@ -189,7 +189,10 @@ take_number(uint32_t number)
 	}
 }
 
-/* Is a dropped file's block the next one's, whose number is another of its generation? */
+/*
+ * Is a dropped file's block the next one's, whose number is another of its
+ * generation?
+ */
 static bool
 next_is_true(const char *path, bool *alike)
 {

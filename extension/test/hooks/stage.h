@@ -4,8 +4,8 @@
  *
  * The program plays PostgreSQL: it stands in a data directory, holds the few
  * variables hooks look at, and calls the hooks as the import table would.  The
- * cache is core's own, on a real cache file.  The kernel's answer about the page
- * cache is the test's (page_cache.h).
+ * cache is core's own, on a real cache file.  The kernel's answer about the
+ * page cache is the test's (page_cache.h).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -51,7 +51,7 @@ static bool is_walsender;
 static int backend_type;
 static bool server_syncs = true;
 
-/* ---- the stage ------------------------------------------------------------ */
+/* ---- the stage ----------------------------------------------------------- */
 
 typedef struct Page
 {
@@ -136,7 +136,9 @@ server_read(int fd, Page *page, uint32_t block)
 	return reads_pread(fd, page, FC_BLOCK_SIZE, (off_t) block * FC_BLOCK_SIZE);
 }
 
-/* A page that begins like this is not what PostgreSQL would take for a block. */
+/*
+ * A page that begins like this is not what PostgreSQL would take for a block.
+ */
 #define INVALID '!'
 
 static unsigned judged; /* so many pages */

@@ -2,8 +2,8 @@
  * sample_ring_test.c
  *		The sampler's ring: what comes out is what went in, whole and in order.
  *
- * Each record of a look bears the look's number in all its fields, so a look that was
- * put together from two shows.
+ * Each record of a look bears the look's number in all its fields, so a look
+ * that was put together from two shows.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -17,7 +17,7 @@
 #include "tap.h"
 
 #define RECORDS_MAX 30
-#define ROOM        64 /* more, so that a torn count is not found out by itself */
+#define ROOM        64 /* more, so that a torn count is not self-evident */
 #define SLOTS       200
 #define SECONDS     0.3
 
@@ -69,7 +69,7 @@ is_whole(const SampleLook *look, const SampleRecord *records)
 	return true;
 }
 
-/* ---- one process ------------------------------------------------------------------- */
+/* ---- one process --------------------------------------------------------- */
 
 static void
 test_empty(void)
@@ -171,11 +171,14 @@ test_overwritten(void)
 	free(ring);
 }
 
-/* ---- from a time on ------------------------------------------------------------------ */
+/* ---- from a time on ------------------------------------------------------ */
 
 #define LARGE 5000
 
-/* The numbers of the looks at or after a time, summed up in a way that tells them apart. */
+/*
+ * The numbers of the looks at or after a time, summed up in a way that tells
+ * them apart.
+ */
 static uint64_t
 sum_since(SampleCursor cursor, int64_t since, uint64_t *visited)
 {
@@ -193,7 +196,10 @@ sum_since(SampleCursor cursor, int64_t since, uint64_t *visited)
 	return sum;
 }
 
-/* Time goes on by 10 with each look; every BACK looks the clock is set back by 300. */
+/*
+ * Time goes on by 10 with each look; every BACK looks the clock is set back by
+ * 300.
+ */
 static int64_t
 time_of(uint64_t number, uint64_t back)
 {
@@ -248,7 +254,7 @@ test_since(uint64_t back)
 	free(ring);
 }
 
-/* ---- a writer and a reader ----------------------------------------------------------- */
+/* ---- a writer and a reader ----------------------------------------------- */
 
 static atomic_bool stop;
 
