@@ -84,7 +84,7 @@ def _possible(column: str, value: Any) -> Value:  # noqa: ANN401 - whatever JSON
         raise ValueError
     if isinstance(value, int | float) and isfinite(value) and abs(value) <= _NUMBER_MAX:
         return value
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and column not in _NUMBERS:
         return tuple(_possible("", one) for one in value)
     raise ValueError
 
