@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pgflash.collect import live
 from pgflash_lab.postgres import MAJORS, PgInstall
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 # A page that is watched gives a statement some seconds; on a machine that is busy none is lost.
 live.STATEMENT_TIMEOUT_MS = int(PATIENCE_S * 1000)
+
+# How long an example takes says nothing on a machine that is busy.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 _failed = pytest.StashKey[bool]()
 

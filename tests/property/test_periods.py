@@ -138,7 +138,7 @@ def same(one: Value, other: Value) -> bool:
 
 
 @given(store=stores(), middle=st.integers(2, SNAPSHOTS - 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_two_periods_that_follow_one_another_come_to_the_whole(store: Shelf, middle: int) -> None:
     first, second = make_period(store, 1, middle), make_period(store, middle, SNAPSHOTS)
     joined = period_of(
@@ -163,7 +163,7 @@ def _numbers(period: Period, name: str, column: str) -> list[float]:
 
 
 @given(store=stores())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_nothing_that_is_counted_is_below_nothing(store: Shelf) -> None:
     period = whole(store)
     for section in period.totals.values():
@@ -183,7 +183,7 @@ def test_nothing_that_is_counted_is_below_nothing(store: Shelf) -> None:
 
 
 @given(store=stores())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_db_time_is_its_parts_and_the_residual(store: Shelf) -> None:
     report = make_report(whole(store))
     for table_id in ("top-events", "wait-classes"):
@@ -209,7 +209,7 @@ def _shares(report: AwrReport, table_id: str) -> list[float] | None:
 
 
 @given(store=stores())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_class_is_the_sum_of_its_events(store: Shelf) -> None:
     report = make_report(whole(store), rows_max=None)
     events, classes = report.table("top-events"), report.table("wait-classes")
@@ -228,7 +228,7 @@ def test_a_class_is_the_sum_of_its_events(store: Shelf) -> None:
 
 
 @given(store=stores())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_period_compared_with_itself_did_not_change(store: Shelf) -> None:
     report = make_report(whole(store), rows_max=None)
     for table in compare(report, report).tables:

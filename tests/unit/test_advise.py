@@ -172,7 +172,7 @@ def test_the_first_tables_that_cost_most_of_the_time_are_hot() -> None:
     assert hot_tables(WORK, flash=FLASH) == ("stock", "customer")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     items=st.lists(
         st.tuples(st.integers(min_value=1, max_value=64), st.integers(min_value=0, max_value=50)),

@@ -205,7 +205,7 @@ def test_a_period_without_work_is_refused_in_a_sentence() -> None:
 _parts = st.floats(min_value=0.01, max_value=2_000.0)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     cpu_s=st.floats(min_value=0.5, max_value=700.0),
     read_s=_parts,
@@ -254,7 +254,7 @@ _drives = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_whatever_a_report_says_there_is_a_finite_answer(data: st.DataObject) -> None:
     def reads() -> Reads:

@@ -35,7 +35,7 @@ def test_json_holds_the_whole_report(made: AwrReport | CompareReport) -> None:
     assert msgspec.convert(content, type(made)) == made
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(reports())
 def test_a_stored_report_comes_back_as_it_was(any_report: AwrReport | CompareReport) -> None:
     text = render(any_report, "json").encode()
@@ -82,7 +82,7 @@ def test_markdown_of_any_text_is_that_text(text: str) -> None:
     assert " ".join(seen.text.split()) == " ".join(f"before {plain} after".split())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(reports())
 def test_any_report_in_markdown_shows_its_tables_and_nothing_else(
     any_report: AwrReport | CompareReport,

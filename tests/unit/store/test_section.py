@@ -66,7 +66,7 @@ SECTIONS = sorted(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(SECTIONS),
     st.integers(0, 30),

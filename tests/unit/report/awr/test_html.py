@@ -172,7 +172,7 @@ def test_hostile_texts_stay_text() -> None:
     assert parsed.text.count(hostile) >= 12
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(reports())
 def test_any_report_is_well_formed_and_holds_every_cell(
     any_report: AwrReport | CompareReport,

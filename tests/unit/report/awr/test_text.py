@@ -13,7 +13,7 @@ from support.any_report import reports, texts
 from support.reports import SAMPLED, column, report, table, whole_report
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(reports())
 def test_any_report_fits_its_width_and_a_terminal(any_report: AwrReport | CompareReport) -> None:
     for line in render(any_report, "text").split("\n"):
@@ -21,7 +21,7 @@ def test_any_report_fits_its_width_and_a_terminal(any_report: AwrReport | Compar
         assert line.isprintable()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(reports())
 def test_every_cell_stands_in_the_text(any_report: AwrReport | CompareReport) -> None:
     letters = "".join(render(any_report, "text").split())
