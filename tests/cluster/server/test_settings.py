@@ -396,7 +396,7 @@ def test_a_library_that_takes_a_call_away_from_pgflash_is_found_out(
             *("gcc", "-O1", "-D_GNU_SOURCE", "-shared", "-fPIC", "-fvisibility=hidden"),
             *("-x", "c", "-o", thief, "-", REPOSITORY / "extension/src/hooks/imports.c"),
             *(REPOSITORY / "extension/src/hooks/objects.c", "-ldl"),
-            f"-I{REPOSITORY / 'extension/src'}",
+            *(f"-I{REPOSITORY / room}" for room in ("extension/src", "core/include")),
             f"-I{stopped.install.includedir_server}",
         ],
         input="""
