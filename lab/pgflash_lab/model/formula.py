@@ -16,7 +16,7 @@ too.  In a set, items without a value are left out, except that their sum is mis
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -84,6 +84,22 @@ class Formula:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         )
         return frozenset(called) - FORMS.keys()
+
+    def texts(self, variable: str, calls: Collection[str]) -> Iterator[str]:
+        """Yield the texts with which a variable is compared, and those that begin these calls."""
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Call(func=ast.Name(id=name), args=[first, *_]) if name in calls:
+                    parts = [first]
+                case ast.Compare(left=ast.Name(id=name), comparators=parts) if name == variable:
+                    parts = [one for part in parts for one in getattr(part, "elts", [part])]
+                case _:
+                    continue
+            yield from (
+                one.value
+                for one in parts
+                if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            )
 
     def value(self, scope: Scope) -> Value:
         """Compute it."""

@@ -552,18 +552,20 @@ def _entries(annotation: object) -> Iterator[type]:
 
 
 def formulas_of(entry: object, where: str = "") -> Iterator[tuple[str, Formula]]:
-    """Yield every formula in a part of the file, with its key."""
+    """Yield every formula in a part of the file, with its place."""
     if isinstance(entry, Formula):
         yield where, entry
     elif isinstance(entry, _Entry):
         for key in entry.__struct_fields__:
-            yield from formulas_of(getattr(entry, key), f"{where}.{key}" if where else key)
+            yield from formulas_of(getattr(entry, key), f"{where}, {key}" if where else key)
     elif isinstance(entry, dict):
         for key, value in entry.items():
-            yield from formulas_of(value, f"{where}.{key}")
+            yield from formulas_of(value, f"{where}, {key}")
     elif isinstance(entry, tuple):
         for number, value in enumerate(entry, start=1):
-            yield from formulas_of(value, f"{where} {number}")
+            of_exhibit = isinstance(value, PaperExhibit)
+            place = f'exhibit "{value.id}"' if of_exhibit else f"{where} {number}"
+            yield from formulas_of(value, place)
 
 
 @cache

@@ -26,7 +26,7 @@ from pgflash_lab.report.paper.evaluate import Scope, Sides, check_names
 
 def build_page(paper: form.Paper, run: Run, reports: Mapping[str, AwrReport]) -> PaperPage:
     """Return the page of a paper beside a run; PaperError if its file asks for what is not."""
-    check_names(paper)
+    check_names(paper, run)
     sides = Sides(paper, run, reports)
     exhibits = [_exhibit(sides, one) for one in paper.exhibits if one.shown]
     says = []

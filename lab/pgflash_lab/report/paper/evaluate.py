@@ -183,17 +183,45 @@ def _sets(scope: Scope) -> set[str]:
     return {*scope.sides.paper.sets, *SETS}
 
 
-def check_names(paper: Paper) -> None:
-    """Raise PaperError if a formula asks for a value that nothing declares."""
-    known = {*FUNCTIONS, *paper.figures}
+def check_names(paper: Paper, run: Run) -> None:
+    """Raise PaperError if a formula names a value or an approach that nothing declares."""
+    values = {*FUNCTIONS, *paper.figures}
+    of_approaches = {name for name, one in FUNCTIONS.items() if _is_of_approach(one)}
+    of_approaches |= paper.figures.keys()
+    approaches = {*(one.name for one in run.approaches), *_declared_approaches(paper)}
     for place, formula in formulas_of(paper):
-        unknown = sorted(formula.calls - known)
-        if unknown:
-            raise PaperError(
-                f'paper {paper.id}, {place}: "{formula.text}" asks for {unknown[0]}(); '
-                f"allowed: {', '.join(sorted(known))}",
-                hint=HINT,
-            )
+        _refuse_unknown(paper, place, formula, "asks for {}()", formula.calls, values)
+        named = formula.texts("approach", of_approaches)
+        _refuse_unknown(paper, place, formula, 'names the approach "{}"', named, approaches)
+
+
+def _refuse_unknown(
+    paper: Paper, place: str, formula: Formula, does: str, names: Iterable[str], known: set[str]
+) -> None:
+    for name in sorted({*names} - known):
+        raise PaperError(
+            f'paper {paper.id}, {place}: "{formula.text}" {does.format(name)}; '
+            f"allowed: {', '.join(sorted(known))}",
+            hint=HINT,
+        )
+
+
+def _is_of_approach(function: Callable[..., Value]) -> bool:
+    return "approach" in list(inspect.signature(function).parameters)[1:2]
+
+
+def _declared_approaches(paper: Paper) -> Iterator[str]:
+    """Yield what a paper's file calls an approach, outside of formulas."""
+    yield from (one.name for one in paper.approaches)
+    yield from paper.roles
+    for figure in paper.figures.values():
+        yield from (*figure.ours_of, *figure.paper_of)
+    for items in paper.sets.values():
+        for item in () if isinstance(items, Set) else items:
+            if isinstance(item, str):
+                yield item
+            elif "approach" in item:
+                yield str(item["approach"])
 
 
 # ---- the paper's numbers ------------------------------------------------------------------

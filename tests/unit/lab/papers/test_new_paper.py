@@ -98,6 +98,23 @@ WRONG = [
     ("'ratio(\"flash-cache\")'", "'ratio(\"flash-cache\"'", "is no formula"),
     ("'ratio(\"flash-cache\")'", "'[one for one in all]'", "a formula has no"),
     ("'ratio(\"flash-cache\")'", "'rotio(\"flash-cache\")'", "asks for rotio(); allowed: answers"),
+    (
+        "'ratio(\"flash-cache\")'",
+        "'ratio(\"flash-cahce\")'",
+        'paper 005, exhibit "fig-1", checks 1, both: "ratio("flash-cahce")" names the approach '
+        '"flash-cahce"; allowed: all-on-flash, baseline, flash-cache',
+    ),
+    (
+        "'tpm(approach) / tpm(\"baseline\")'",
+        "'tpm(approach) / tpm(\"base\")'",
+        'paper 005, figures, ratio, ours: "tpm(approach) / tpm("base")" names the approach "base"',
+    ),
+    (
+        "'ratio(approach)'",
+        '\'ratio(approach) * (approach in ("baseline", "flash"))\'',
+        'charts 1, both: "ratio(approach) * (approach in ("baseline", "flash"))" '
+        'names the approach "flash"',
+    ),
     ("'ratio(\"flash-cache\")'", "'tpm()'", "checks 1: tpm(): missing a required argument"),
     ("'ratio(\"flash-cache\")'", "'tpm(way)'", "checks 1: no variable way"),
     ("'ratio(\"flash-cache\")'", "'sum(ways, 1)'", "checks 1: no set ways; there are answered"),
