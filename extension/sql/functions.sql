@@ -20,39 +20,25 @@ CREATE FUNCTION pgflash_set_cache_policy(relation regclass, policy text) RETURNS
 AS 'MODULE_PATHNAME', 'pgflash_set_cache_policy'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION pgflash_set_cache_policy(regclass, text) IS
-	'Sets the cache policy of a table, index or materialized view: keep, none or default. Null takes it back.';
-
 -- ---- the cache -----------------------------------------------------------------
 
 CREATE FUNCTION pgflash_cache_set_mode(mode text) RETURNS void
 AS 'MODULE_PATHNAME', 'pgflash_cache_set_mode'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION pgflash_cache_set_mode(text) IS
-	'Changes the mode of the cache for all sessions at once: serve, passthrough or offline. Offline lasts until the server restarts.';
-
 CREATE FUNCTION pgflash_cache_clear() RETURNS void
 AS 'MODULE_PATHNAME', 'pgflash_cache_clear'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION pgflash_cache_clear() IS 'Drops every block from the cache.';
-
 CREATE FUNCTION pgflash_drive_writes_per_day(capacity_bytes bigint) RETURNS double precision
 AS 'MODULE_PATHNAME', 'pgflash_drive_writes_per_day'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-
-COMMENT ON FUNCTION pgflash_drive_writes_per_day(bigint) IS
-	'How many times a day flash of this capacity (of all cache files'' drives together) is written in full, by what was written in the last 24 hours or since the cache files were made.';
 
 -- ---- snapshots -----------------------------------------------------------------
 
 CREATE FUNCTION pgflash_snapshot() RETURNS bigint
 AS 'MODULE_PATHNAME', 'pgflash_snapshot'
 LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER;
-
-COMMENT ON FUNCTION pgflash_snapshot() IS
-	'Takes a snapshot and returns its number. Resets nothing. Waits for one that is being taken.';
 
 CREATE FUNCTION pgflash_snapshot_drop(before timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
@@ -68,17 +54,30 @@ BEGIN ATOMIC
 	SELECT pg_catalog.count(*) FROM dropped;
 END;
 
-COMMENT ON FUNCTION pgflash_snapshot_drop(timestamptz) IS
-	'Drops the snapshots that were taken before this time, and returns how many there were.';
-
 -- ---- wait events ---------------------------------------------------------------
 
 CREATE FUNCTION pgflash_wait_class(backend_type text, wait_event_type text, wait_event text) RETURNS text
 AS 'MODULE_PATHNAME', 'pgflash_wait_class'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
+-- ---- comments ----------------------------------------------------------------
+
+-- BEGIN generated: comments
+COMMENT ON FUNCTION pgflash_set_cache_policy(regclass, text) IS
+	'Sets the cache policy of a table, index or materialized view: keep, none or default. Null takes it back.';
+COMMENT ON FUNCTION pgflash_cache_set_mode(text) IS
+	'Changes the mode of the cache for all sessions at once: serve, passthrough or offline. Offline lasts until the server restarts.';
+COMMENT ON FUNCTION pgflash_cache_clear() IS
+	'Drops every block from the cache.';
+COMMENT ON FUNCTION pgflash_drive_writes_per_day(bigint) IS
+	'How many times a day flash of this capacity (of all cache files'' drives together) is written in full, by what was written in the last 24 hours or since the cache files were made; null before anything is known.';
+COMMENT ON FUNCTION pgflash_snapshot() IS
+	'Takes a snapshot and returns its number. Resets nothing. Waits for one that is being taken.';
+COMMENT ON FUNCTION pgflash_snapshot_drop(timestamptz) IS
+	'Drops the snapshots that were taken before this time, and returns how many there were.';
 COMMENT ON FUNCTION pgflash_wait_class(text, text, text) IS
 	'The wait class of a wait event of a process of this type; null for a type is a client backend, null for an event none.';
+-- END generated: comments
 
 -- ---- rights --------------------------------------------------------------------
 

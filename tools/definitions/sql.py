@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The SQL of the views: the functions behind them, their comments and rights."""
+"""The SQL of the views: functions, comments and rights; and the comments of other functions."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from definitions import NOTICE, ROOT
-from definitions.views import Column, Function, View, views
+from definitions.parts import with_parts
+from definitions.views import FUNCTIONS, Column, Function, View, functions, views
 
 _HEAD = f"""\
 -- pgflash's views and the functions that return rows, with their comments and rights.
@@ -17,9 +18,15 @@ _HEAD = f"""\
 
 
 def generated() -> dict[Path, str]:
-    """Return the script."""
+    """Return the script of the views, and that of the other functions with their comments."""
     parts = [_HEAD, *("".join(_statements(view)) for view in views().values())]
-    return {ROOT / "extension/sql/views.sql": "\n".join(parts)}
+    comments = (
+        _comment(f"FUNCTION {_signature(one)}", one.meaning) for one in functions().values()
+    )
+    return {
+        ROOT / "extension/sql/views.sql": "\n".join(parts),
+        FUNCTIONS: with_parts(FUNCTIONS, {"comments": "".join(comments)}),
+    }
 
 
 def _statements(view: View) -> Iterator[str]:

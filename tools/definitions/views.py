@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The declarations of views, tables and functions with columns, read and checked."""
+"""The declarations of views, tables and functions, read and checked."""
 
 import functools
 import re
@@ -12,6 +12,8 @@ from typing import Any, Literal
 from definitions import DEFINITIONS, ROOT
 
 TABLES = ROOT / "extension/sql/tables.sql"
+#: The functions that return no rows.
+FUNCTIONS = ROOT / "extension/sql/functions.sql"
 
 #: What the name of a column in these units ends with.
 _SUFFIXES = {
@@ -62,11 +64,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A C function that returns rows."""
+    """A function; one that returns no rows has its attributes in functions.sql."""
 
     name: str
-    attributes: str
     meaning: str
+    attributes: str = ""
     #: Whether it returns one row and no set.
     one_row: bool = False
     arguments: str = ""
@@ -149,3 +151,17 @@ def _view(path: Path) -> View:
 def views() -> Mapping[str, View]:
     """Return all by name."""
     return {path.stem: _view(path) for path in sorted((DEFINITIONS / "views").glob("*.toml"))}
+
+
+def functions() -> Mapping[str, Function]:
+    """Return those that return no rows, with their arguments, which stand in their script."""
+    meanings = tomllib.loads((DEFINITIONS / "functions.toml").read_text())
+    created = dict(
+        re.findall(r"^CREATE FUNCTION (\w+)\((.*?)\)", FUNCTIONS.read_text(), re.MULTILINE)
+    )
+    if created.keys() != meanings.keys():
+        raise ValueError(f"{FUNCTIONS.name} and functions.toml have other functions")
+    return {
+        name: Function(name=name, meaning=meanings[name], arguments=created[name])
+        for name in created
+    }
