@@ -6,39 +6,27 @@ tools/generate.py           write them
 tools/generate.py --check   exit 1 if one is not what it should be
 """
 
+import importlib
+import pkgutil
 import sys
 from pathlib import Path
 
-from definitions import (
-    ROOT,
-    counters,
-    metrics,
-    row_types,
-    settings,
-    snapshot_sections,
-    sql,
-    views_page,
-    wait_classes,
-)
+import definitions
 
-#: Each makes files of one kind.
-MODULES = (
-    counters,
-    sql,
-    row_types,
-    views_page,
-    metrics,
-    settings,
-    wait_classes,
-    snapshot_sections,
-)
+
+def generated() -> dict[Path, str]:
+    """Return what the modules of definitions make, each files of one kind."""
+    names = (f"definitions.{found.name}" for found in pkgutil.iter_modules(definitions.__path__))
+    makers = (vars(importlib.import_module(name)).get("generated") for name in names)
+    return {path: text for maker in filter(None, makers) for path, text in maker().items()}
 
 
 def stale() -> dict[Path, str]:
     """Return the files that are not as generated, with what they should hold."""
-    files = {path: text for module in MODULES for path, text in module.generated().items()}
     return {
-        path: text for path, text in files.items() if not path.exists() or path.read_text() != text
+        path: text
+        for path, text in generated().items()
+        if not path.exists() or path.read_text() != text
     }
 
 
@@ -46,7 +34,7 @@ def main() -> int:
     """Write or check the files."""
     files = stale()
     for path, text in files.items():
-        name = path.relative_to(ROOT)
+        name = path.relative_to(definitions.ROOT)
         if "--check" in sys.argv[1:]:
             print(f"{name} is not what definitions/ says: run make generate")
         else:
