@@ -25,11 +25,14 @@ def generated() -> dict[Path, str]:
     counters = [column for column in views()["pgflash_cache"].columns if column.counter]
     in_c = (f"FC_COUNTER({one.name}, {c_string(one.meaning)})\n" for one in counters)
     in_python = (f'    "{one.name}": "{one.oracle}",\n' for one in counters)
+    details = (f'    "{one.name}",\n' for one in counters if one.detail)
     return {
         ROOT / "core/include/fcache/counters.def": _HEAD + "".join(in_c),
         ROOT / "python/pgflash/model/counters.py": (
             python_head("The counters of the flash cache.")
             + "#: Columns of pgflash_cache, with Oracle's name of the statistic if it has one.\n"
-            + f"COUNTERS = {{\n{''.join(in_python)}}}\n"
+            + f"COUNTERS = {{\n{''.join(in_python)}}}\n\n"
+            + "#: Those that reports leave out: details, and what their other tables show.\n"
+            + f"DETAILS = (\n{''.join(details)})\n"
         ),
     }

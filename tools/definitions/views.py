@@ -37,6 +37,8 @@ class Column:
     unit: str = ""
     #: Whether core counts it.
     counter: bool = False
+    #: Whether reports leave the counter out.
+    detail: bool = False
     #: Whether it is a metric of its own.
     metric: bool = False
     #: Oracle's name of the statistic.

@@ -5,7 +5,7 @@ from pgflash.analyze.grid import figure, missing, ratio, text
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number
 from pgflash.model.awr import ReportTable, Row, RowMark, Unit
-from pgflash.model.counters import COUNTERS
+from pgflash.model.counters import COUNTERS, DETAILS
 from pgflash.model.words import percent
 
 _COLUMNS = (
@@ -19,26 +19,7 @@ _COLUMNS = (
 #: Every block read from a data file is counted as one of these.
 _READS = ("hits", "misses", "page_cache_reads", "bypass_reads")
 
-#: Counters that the table leaves out: details, and what other tables show.
-_LEFT_OUT = frozenset(
-    {
-        "staged_hits",
-        "flash_read_bytes",
-        "flash_write_bytes",
-        "disk_reads",
-        "disk_read_bytes",
-        "moved_blocks",
-        "takeovers",
-        "file_displacements",
-        "file_shortages",
-        "clears",
-        "foreign_changes",
-        "files_kept",
-        "files_dropped",
-    }
-)
-
-_SHOWN = (*_READS, *(name for name in COUNTERS if name not in {*_READS, *_LEFT_OUT}))
+_SHOWN = (*_READS, *(name for name in COUNTERS if name not in {*_READS, *DETAILS}))
 
 
 def flash_cache(period: Period) -> ReportTable:

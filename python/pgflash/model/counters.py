@@ -49,3 +49,20 @@ COUNTERS = {
     "files_kept": "",
     "files_dropped": "",
 }
+
+#: Those that reports leave out: details, and what their other tables show.
+DETAILS = (
+    "staged_hits",
+    "flash_read_bytes",
+    "flash_write_bytes",
+    "disk_reads",
+    "disk_read_bytes",
+    "moved_blocks",
+    "takeovers",
+    "file_displacements",
+    "file_shortages",
+    "clears",
+    "foreign_changes",
+    "files_kept",
+    "files_dropped",
+)
