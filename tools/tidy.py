@@ -171,18 +171,29 @@ def c_fits_the_screen(source: Source) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         if len(line.expandtabs(4)) > _COLUMNS:
             yield f"{number}: is wider than {_COLUMNS} columns"
-    if "src" not in source.path.parts:
-        return  # a test's function may be a long list
     for found in _C_FUNCTION.finditer(source.text):
         length = found[0].count("\n") + 1
         if length > _SCREEN:
             number = source.text.count("\n", 0, found.start()) + 1
             yield f"{number}: {found[1]}() has {length} lines, more than {_SCREEN}"
+    if "src" not in source.path.parts:
+        return  # a test may be a long list
     essay = source.text.partition("*/")[0].count("\n") + 1
     if essay > _ESSAY_LINES:
         yield f"{essay}: ends an essay of more than {_ESSAY_LINES} lines"
     if len(lines) > _FILE_LINES:
         yield f"1: has {len(lines)} lines, more than {_FILE_LINES}"
+
+
+_OTHER_ERRNO = re.compile(r"\bint (?!saved_errno\b)\w+ = errno;")
+
+
+def errno_is_kept_under_one_name(source: Source) -> Iterator[str]:
+    """What a call found there, and puts back at its end, is looked for by its name."""
+    if source.is_c:
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            if _OTHER_ERRNO.search(line):
+                yield f"{number}: keeps errno as something else than saved_errno"
 
 
 _CALL_OF_C = re.compile(r"\b(\w+)\(")
@@ -615,6 +626,7 @@ RULES: tuple[Rule, ...] = (
     core_calls_run_downwards,
     functions_state_their_contracts,
     c_fits_the_screen,
+    errno_is_kept_under_one_name,
     extension_calls_run_in_no_circle,
     only_the_bridge_knows_both_worlds,
     hooks_know_one_another_and_core,

@@ -70,14 +70,59 @@ chunks_cover_index(const Rig *rig)
 	return good && counts_cover_index(shared);
 }
 
+/* What may happen to a block of a file: mostly, it is read and filled. */
+static void
+do_something(Rig *rig, FcFile *of, Random *random)
+{
+	static Page page;
+	uint32_t block = random_below(random, 6000);
+	FcTicket ticket;
+	FcChange change;
+	FcSeen claim;
+
+	switch (random_below(random, 12))
+	{
+		default:
+			if (fc_file_enter(&rig->cache, of) == FC_OK)
+				(void) rig_put(rig, of, block);
+			break;
+		case 0:
+			fc_change_begin(&rig->cache, of, block, 1, &change);
+			fc_change_end(&rig->cache, of, &change);
+			(void) fc_change_fill(&rig->cache, &change, &page);
+			break;
+		case 1:
+			if (one_in(random, 20))
+				change_blocks(&rig->cache, of, block, FC_BLOCKS_ALL);
+			break;
+		case 2:
+			if (one_in(random, 20))
+				fc_file_retire(&rig->cache, of->id);
+			break;
+		case 3:
+			/* A claim that is left behind, as by a killed process. */
+			if (fc_file_enter(&rig->cache, of) == FC_OK &&
+			    fc_read(&rig->cache, of, block, &page, &ticket) == FC_MISS)
+				IGNORE(fc_claim(&rig->cache, &ticket, &claim));
+			break;
+		case 4:
+			rig->flash.write_fault = FAULT_EIO;
+			if (one_in(random, 300))
+				fc_cache_clear(&rig->cache);
+			else if (fc_count_sum(&rig->cache, FC_COUNT_flash_write_errors) <
+			         20)
+				(void) rig_put(rig, of, block);
+			rig->flash.write_fault = FAULT_NONE;
+			break;
+	}
+}
+
 static void
 test_chunks(Random *random)
 {
 	Rig rig;
 	FcFile file[8];
 	bool covered = true;
-	FcChange change;
-	static Page page;
 
 	rig_open(&rig, 256, 8); /* one number too few: some are displaced */
 	for (uint32_t i = 0; i < 8; i++)
@@ -85,46 +130,7 @@ test_chunks(Random *random)
 
 	for (int step = 0; step < 20000; step++)
 	{
-		FcFile *of = &file[random_below(random, 8)];
-		uint32_t block = random_below(random, 6000);
-		FcTicket ticket;
-		FcSeen claim;
-
-		switch (random_below(random, 12))
-		{
-			default:
-				if (fc_file_enter(&rig.cache, of) == FC_OK)
-					(void) rig_put(&rig, of, block);
-				break;
-			case 0:
-				fc_change_begin(&rig.cache, of, block, 1, &change);
-				fc_change_end(&rig.cache, of, &change);
-				(void) fc_change_fill(&rig.cache, &change, &page);
-				break;
-			case 1:
-				if (one_in(random, 20))
-					change_blocks(&rig.cache, of, block, FC_BLOCKS_ALL);
-				break;
-			case 2:
-				if (one_in(random, 20))
-					fc_file_retire(&rig.cache, of->id);
-				break;
-			case 3:
-				/* A claim that is left behind, as by a killed process. */
-				if (fc_file_enter(&rig.cache, of) == FC_OK &&
-				    fc_read(&rig.cache, of, block, &page, &ticket) == FC_MISS)
-					IGNORE(fc_claim(&rig.cache, &ticket, &claim));
-				break;
-			case 4:
-				rig.flash.write_fault = FAULT_EIO;
-				if (one_in(random, 300))
-					fc_cache_clear(&rig.cache);
-				else if (fc_count_sum(&rig.cache, FC_COUNT_flash_write_errors) <
-				         20)
-					(void) rig_put(&rig, of, block);
-				rig.flash.write_fault = FAULT_NONE;
-				break;
-		}
+		do_something(&rig, &file[random_below(random, 8)], random);
 		if (step % 50 == 0)
 			covered &= chunks_cover_index(&rig);
 	}

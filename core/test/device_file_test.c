@@ -132,7 +132,15 @@ test_fine(void)
 	   "a read leaves nothing to be written");
 	device.ops->close(&device);
 	OK(device.fd == -1, "closed is closed");
+}
 
+static void
+test_again(void)
+{
+	const char *name = in_folder("cache");
+	struct stat st;
+
+	MUST(try(name, SLOTS) == FC_DEVICE_FINE);
 	MUST(chmod(name, 0666) == 0);
 	OK(try(name, SLOTS) == FC_DEVICE_FINE, "it can be opened again");
 	OK((stat_of(name).st_mode & 07777) == 0600, "and is made private again");
@@ -553,6 +561,7 @@ main(void)
 	unsigned fds = open_fds();
 
 	test_fine();
+	test_again();
 	test_grow();
 	test_cut();
 	test_not_there();

@@ -116,7 +116,7 @@ drain(int count)
 static void
 test_answers(void)
 {
-	int fd = open_in("mapped/file"), plain = open_in("plain/file");
+	int fd = open_in("mapped/file");
 	struct iovec vector[2] = { { page[1], 4096 }, { page[1] + 4096, 4096 } };
 	struct iocb *one;
 	double began_ms;
@@ -172,6 +172,13 @@ test_answers(void)
 	IN_TIME(lab_now_ms() - began_ms < 10 * STEP_MS,
 	        "a read past the end takes little");
 	OK(answer[0].res == 0, "and brings nothing");
+	close(fd);
+}
+
+static void
+test_refusals(void)
+{
+	int fd = open_in("mapped/file"), plain = open_in("plain/file");
 
 	errno = 0;
 	make(0, IOCB_CMD_PREAD, 999, 0);
@@ -473,6 +480,7 @@ run_preloaded(char **arguments)
 	}
 
 	PATIENTLY(test_answers());
+	PATIENTLY(test_refusals());
 	PATIENTLY(test_waiting());
 	PATIENTLY(test_parallel());
 	PATIENTLY(test_off());

@@ -74,7 +74,7 @@ test_refusals(void)
 static void
 test_verbs(void)
 {
-	char arguments[4 * LAB_PATH_MAX], passwd[LAB_PATH_MAX];
+	char arguments[4 * LAB_PATH_MAX];
 	struct stat status;
 
 	lab_device(&lab, SOUND);
@@ -99,6 +99,12 @@ test_verbs(void)
 		"d[\"operations\"][\"read\"][\"count\"] != 0)'",
 		lab.state_path);
 	OK(lab_control(&lab, arguments) == 0, "stats prints JSON");
+}
+
+static void
+test_slowness(void)
+{
+	char arguments[4 * LAB_PATH_MAX];
 
 	snprintf(arguments, sizeof(arguments), "stall '%s' disk 5000",
 	         lab.state_path);
@@ -131,6 +137,12 @@ test_verbs(void)
 	snprintf(arguments, sizeof(arguments), "slow '%s' disk 0 2> /dev/null",
 	         lab.state_path);
 	OK(lab_control(&lab, arguments) == 2, "nothing is infinitely fast");
+}
+
+static void
+test_the_end(void)
+{
+	char arguments[4 * LAB_PATH_MAX], passwd[LAB_PATH_MAX];
 
 	lab_path(passwd, "%s/precious", lab.folder);
 	lab_file(lab.folder, "precious", 1);
@@ -154,6 +166,8 @@ main(void)
 	lab_open(&lab);
 	test_refusals();
 	test_verbs();
+	test_slowness();
+	test_the_end();
 	lab_close(&lab);
 	return done();
 }

@@ -248,10 +248,10 @@ block_of(unsigned type)
 static unsigned
 processor(void)
 {
-	int before = errno;
+	int saved_errno = errno;
 	int number = sched_getcpu();
 
-	errno = before;
+	errno = saved_errno;
 	return (unsigned) (number >= 0 ? number : getpid());
 }
 
@@ -461,19 +461,19 @@ account_start(Accounted *call, OpenFile *file)
 void
 account_count(const Accounted *call, AccountKind kind, uint64_t bytes)
 {
-	int after = errno;
+	int saved_errno = errno;
 	uint64_t ns = fc_clock_ns() - call->begin_ns;
 
 	FC_ASSERT(call->file != NULL && kind < ACCOUNT_KINDS);
 	(void) count(call, own.block, kind, bytes, ns);
-	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : after;
+	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : saved_errno;
 }
 
 void
 account_count_read(const Accounted *call, AccountSource source, int fd,
                    size_t size, ssize_t got)
 {
-	int after = errno;
+	int saved_errno = errno;
 	uint64_t ns = fc_clock_ns() - call->begin_ns;
 	AccountBlock *asker = block_of_asker(fd);
 	bool disk = source == SOURCE_DISK;
@@ -497,5 +497,5 @@ account_count_read(const Accounted *call, AccountSource source, int fd,
 		account_add(&cell->worker_calls, 1);
 		account_add(&cell->worker_ns, ns);
 	}
-	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : after;
+	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : saved_errno;
 }

@@ -48,7 +48,7 @@ void
 account_start_write(Accounted *call, OpenFile *file, int fd, off_t offset,
                     size_t size)
 {
-	int before = errno;
+	int saved_errno = errno;
 
 	if (!account_admit(call, file))
 		return;
@@ -56,7 +56,7 @@ account_start_write(Accounted *call, OpenFile *file, int fd, off_t offset,
 	call->extends =
 		(file->class == FILE_RELATION || file->class == FILE_TEMP_RELATION) &&
 		begins_at_end(&file->account, fd, offset, size);
-	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : before;
+	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : saved_errno;
 	call->begin_ns = fc_clock_ns();
 }
 

@@ -56,10 +56,10 @@ each_tablespace(bool (*visit)(const char *path, void *argument), void *argument)
 	}
 	if (directory != NULL)
 	{
-		int after = errno;
+		int saved_errno = errno;
 
 		FreeDir(directory);
-		errno = after;
+		errno = saved_errno;
 	}
 	return good;
 }
@@ -111,15 +111,15 @@ sync_around(const char *path, void *argument)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	bool good;
-	int after;
+	int saved_errno;
 
 	(void) argument;
 	if (fd < 0)
 		return false;
 	good = syncfs(fd) == 0;
-	after = errno;
+	saved_errno = errno;
 	close(fd);
-	errno = after;
+	errno = saved_errno;
 	return good;
 }
 

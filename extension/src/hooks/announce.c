@@ -199,11 +199,11 @@ announce_distrust(OpenFile *entry)
 void
 announce_end(Announced *announced, OpenFile *entry, bool failed)
 {
-	int after = errno;
+	int saved_errno = errno;
 
 	FC_ASSERT(announced->scope <= SCOPE_EVERYTHING);
 	end(announced);
-	if (failed && after != EINTR && announced->scope != SCOPE_NOTHING)
+	if (failed && saved_errno != EINTR && announced->scope != SCOPE_NOTHING)
 		announce_distrust(entry);
-	errno = after;
+	errno = saved_errno;
 }

@@ -53,10 +53,9 @@ write_and_refill(int fd, const void *buffer, off_t offset, Announced *announced,
 	announce_end(announced, entry, put < 0);
 	if (put == FC_BLOCK_SIZE)
 	{
-		int after = errno;
-
+		saved_errno = errno;
 		fc_change_fill(&runtime.cache, &announced->change, page);
-		errno = after;
+		errno = saved_errno;
 	}
 	return put;
 }
@@ -298,11 +297,11 @@ changes_truncate(const char *path, off_t length)
 static int
 synced(int fd, int result, bool stable)
 {
-	int after = errno;
+	int saved_errno = errno;
 	OpenFile spare;
 	OpenFile *entry;
 
-	if (result < 0 && after != EINTR)
+	if (result < 0 && saved_errno != EINTR)
 		announce_distrust(announce_whom(fd, &spare));
 	else if (result == 0 && stable)
 	{
@@ -310,7 +309,7 @@ synced(int fd, int result, bool stable)
 		if (entry != NULL)
 			descriptors_synced(fd, entry);
 	}
-	errno = after;
+	errno = saved_errno;
 	return result;
 }
 
@@ -340,12 +339,12 @@ int
 changes_syncfs(int fd)
 {
 	int result = syncfs(fd);
-	int after = errno;
+	int saved_errno = errno;
 
 	/* No matching end, for the reason given in announce_distrust(). */
-	if (result < 0 && after != EINTR && !FC_BROKEN(SYNCFS) &&
+	if (result < 0 && saved_errno != EINTR && !FC_BROKEN(SYNCFS) &&
 	    runtime_attached() && fc_mode(&runtime.cache, NULL) != FC_OFFLINE)
 		fc_change_all_begin(&runtime.cache);
-	errno = after;
+	errno = saved_errno;
 	return result;
 }

@@ -49,16 +49,16 @@ static int
 open_file(int directory, const char *path, int flags, mode_t mode)
 {
 	int fd;
-	int after;
+	int saved_errno;
 
 	hook_calls[HOOK_OPEN]++;
 	fd = names_open(directory, path, flags, mode);
-	after = errno;
+	saved_errno = errno;
 	if (fd >= 0 && (flags & O_TRUNC) != 0)
 		account_truncated();
 	if (fd >= 0 && (flags & O_EXCL) != 0)
 		account_created(path);
-	errno = after;
+	errno = saved_errno;
 	return fd;
 }
 

@@ -313,10 +313,10 @@ static void
 walk_all(bool restoring)
 {
 	Walk walk = { .restoring = restoring };
-	int before = errno;
+	int saved_errno = errno;
 
 	(void) dl_iterate_phdr(look_at, &walk);
-	errno = before;
+	errno = saved_errno;
 }
 
 void
@@ -382,12 +382,12 @@ libraries_dlopen(const char *path, int flags)
 
 	if (handle != NULL && watching && !FC_BROKEN(LOADED))
 	{
-		int before = errno;
+		int saved_errno = errno;
 
 		libraries_look();
 		if (libraries_loaded != NULL)
 			libraries_loaded();
-		errno = before;
+		errno = saved_errno;
 	}
 	return handle;
 }

@@ -145,11 +145,11 @@ data_file(int fd, OpenFile *file)
 static void
 stop_if_data(int fd)
 {
-	int before = errno;
+	int saved_errno = errno;
 
 	if (fd >= 0 && watching() && descriptors_may_be_data(fd))
 		stop();
-	errno = before;
+	errno = saved_errno;
 }
 
 /* A descriptor has appeared that the server knows nothing of. */
@@ -179,7 +179,7 @@ is_no_answer(int error)
 static void
 begin(Change *change, int fd, off_t offset, off_t size)
 {
-	int before = errno;
+	int saved_errno = errno;
 
 	change->probe = -1;
 	change->entry = data_file(fd, &change->file);
@@ -198,7 +198,7 @@ begin(Change *change, int fd, off_t offset, off_t size)
 		}
 	}
 	announce_change(&change->announced, change->entry, fd, offset, size);
-	errno = before;
+	errno = saved_errno;
 }
 
 /*
@@ -208,7 +208,7 @@ begin(Change *change, int fd, off_t offset, off_t size)
 static bool
 begin_named(Change *change, int directory, const char *path, off_t offset)
 {
-	int before = errno;
+	int saved_errno = errno;
 	int probe = openat(directory, path, O_PATH | O_CLOEXEC);
 	bool no_answer = probe < 0 && is_no_answer(errno) && watching();
 
@@ -220,7 +220,7 @@ begin_named(Change *change, int directory, const char *path, off_t offset)
 		change->entry = &change->file;
 		announce_change(&change->announced, change->entry, -1, 0, ALL);
 	}
-	errno = before;
+	errno = saved_errno;
 	return probe >= 0;
 }
 
@@ -228,12 +228,12 @@ begin_named(Change *change, int directory, const char *path, off_t offset)
 static ssize_t
 end(Change *change, ssize_t result)
 {
-	int after = errno;
+	int saved_errno = errno;
 
 	announce_end(&change->announced, change->entry, result < 0);
 	if (change->probe >= 0)
 		close(change->probe);
-	errno = after;
+	errno = saved_errno;
 	return result;
 }
 
@@ -386,12 +386,12 @@ library_ioctl(int fd, unsigned long request, ...)
 static int
 synced(int fd, int result)
 {
-	int after = errno;
+	int saved_errno = errno;
 	OpenFile file;
 
-	if (result < 0 && after != EINTR)
+	if (result < 0 && saved_errno != EINTR)
 		announce_distrust(data_file(fd, &file));
-	errno = after;
+	errno = saved_errno;
 	return result;
 }
 
@@ -425,11 +425,11 @@ library_mmap(void *address, size_t size, int protection, int flags, int fd,
 	if ((kind == MAP_SHARED || kind == MAP_SHARED_VALIDATE) &&
 	    (flags & MAP_ANONYMOUS) == 0)
 	{
-		int before = errno;
+		int saved_errno = errno;
 
 		if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
 			stop_if_data(fd);
-		errno = before;
+		errno = saved_errno;
 	}
 	return mmap(address, size, protection, flags, fd, offset);
 }
@@ -456,13 +456,13 @@ library_lio_listio(int mode, struct aiocb *const *list, int count,
 static void
 stop_if_named_data(const char *path)
 {
-	int before = errno;
+	int saved_errno = errno;
 	int probe = open(path, O_PATH | O_CLOEXEC);
 
 	stop_if_data(probe);
 	if (probe >= 0)
 		close(probe);
-	errno = before;
+	errno = saved_errno;
 }
 
 static bool
@@ -515,7 +515,7 @@ static FilePlace
 place_named(int directory, const char *path)
 {
 	FilePlace place = { .class = FILE_OTHER };
-	int before = errno;
+	int saved_errno = errno;
 	int probe;
 
 	if (!watching())
@@ -528,7 +528,7 @@ place_named(int directory, const char *path)
 	}
 	else if (is_no_answer(errno))
 		place.class = FILE_ALIAS;
-	errno = before;
+	errno = saved_errno;
 	return place;
 }
 
@@ -536,7 +536,7 @@ place_named(int directory, const char *path)
 static void
 forget(const FilePlace *place)
 {
-	int before = errno;
+	int saved_errno = errno;
 
 	if (place->class == FILE_OTHER || !watching())
 		return;
@@ -546,7 +546,7 @@ forget(const FilePlace *place)
 		fc_file_retire(&runtime.cache, place->id);
 	else
 		fc_cache_clear(&runtime.cache);
-	errno = before;
+	errno = saved_errno;
 }
 
 static int
@@ -655,7 +655,7 @@ static int
 library_linkat(int from_directory, const char *from, int to_directory,
                const char *to, int flags)
 {
-	int before = errno;
+	int saved_errno = errno;
 	bool is_open = (flags & AT_EMPTY_PATH) != 0 && from[0] == '\0';
 	int follow = (flags & AT_SYMLINK_FOLLOW) != 0 ? 0 : O_NOFOLLOW;
 	int probe = is_open
@@ -667,7 +667,7 @@ library_linkat(int from_directory, const char *from, int to_directory,
 	stop_if_data(probe);
 	if (!is_open && probe >= 0)
 		close(probe);
-	errno = before;
+	errno = saved_errno;
 	return named(linkat(from_directory, from, to_directory, to, flags),
 	             to_directory, to);
 }
@@ -705,11 +705,11 @@ open_file(int directory, const char *path, int flags, mode_t mode)
 	fd = (int) end(&change, open_plain(directory, path, flags, mode));
 	if (fd >= 0 && !was_there && watching())
 	{
-		int after = errno;
+		int saved_errno = errno;
 		FilePlace place = place_of(fd);
 
 		forget(&place);
-		errno = after;
+		errno = saved_errno;
 	}
 	return fd;
 }

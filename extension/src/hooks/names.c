@@ -53,10 +53,10 @@ forget_name(const char *path)
 static void
 forget_name_after(const char *path)
 {
-	int after = errno;
+	int saved_errno = errno;
 
 	forget_name(path);
-	errno = after;
+	errno = saved_errno;
 }
 
 /* Remove the name with the given call. */
@@ -130,17 +130,16 @@ names_fopen(const char *path, const char *mode)
 	int saved_errno = errno;
 	bool writes = strpbrk(mode, "wa+") != NULL && runtime_attached();
 	FILE *stream;
-	int after;
 
 	if (writes && paths_classify(&runtime.root, path).class == FILE_RELATION)
 		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
 	errno = saved_errno;
 	stream = fopen(path, mode);
-	after = errno;
+	saved_errno = errno;
 	if (stream != NULL && writes && descriptors_is_foreign(path, O_WRONLY) &&
 	    descriptors_may_be_data(fileno(stream)))
 		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
-	errno = after;
+	errno = saved_errno;
 	return stream;
 }
 
@@ -166,10 +165,10 @@ names_open(int directory, const char *path, int flags, mode_t mode)
 
 	if (fd >= 0)
 	{
-		int after = errno;
-
 		OpenFile spare;
 		OpenFile *entry;
+
+		saved_errno = errno;
 
 		/*
 		 * A file that cannot be identified now is asked for again when it is
@@ -183,7 +182,7 @@ names_open(int directory, const char *path, int flags, mode_t mode)
 		if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) &&
 		    known != NULL && !FC_BROKEN(CREATE))
 			forget_name(path);
-		errno = after;
+		errno = saved_errno;
 	}
 	return fd;
 }

@@ -239,17 +239,16 @@ read_disk(const Call *call, const OpenFile *entry, const Run *run,
 	uint64_t begin = fc_clock_ns();
 	uint64_t ns;
 	ssize_t got;
-	int after;
 
 	FC_ASSERT(run->count > 0 && entry->class == FILE_RELATION);
 	errno = saved_errno;
 	got = real_read(call);
-	after = errno;
+	saved_errno = errno;
 	ns = fc_clock_ns() - begin;
 	fc_read_disk_done(&runtime.cache, &entry->file, run->count,
 	                  got > 0 ? (uint64_t) got : 0, ns);
 	advice_disk_read(run->count, ns);
-	errno = after;
+	errno = saved_errno;
 	return got;
 }
 
@@ -455,7 +454,6 @@ static ssize_t
 read_watched(const Call *call, const OpenFile *entry, bool account_turn)
 {
 	int saved_errno = errno;
-	int after;
 	bool turn = advice_turn();
 	uint64_t begin;
 	ssize_t got;
@@ -475,13 +473,13 @@ read_watched(const Call *call, const OpenFile *entry, bool account_turn)
 	begin = fc_clock_ns();
 	errno = saved_errno;
 	got = real_read(call);
-	after = errno;
+	saved_errno = errno;
 	if (turn)
 	{
 		advice_count(run.count, ADVICE_TURNS);
 		advice_disk_read(run.count, fc_clock_ns() - begin);
 	}
-	errno = after;
+	errno = saved_errno;
 	return got;
 }
 
