@@ -474,42 +474,71 @@ fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
 
 /* ---- all slots, one by one ----------------------------------------------- */
 
-FcStatus
-fc_read_slot(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
+/*
+ * The block of a slot, noted in the ticket and in seen; FC_MISS: it has none,
+ * or that changed meanwhile.
+ */
+static FcStatus
+find_in_slot(const FcCache *cache, FcSeen *seen, FcFileInfo *info,
              FcTicket *ticket)
 {
 	FcShared *shared = cache->shared;
-	FcSet *set = fc_set(shared, slot / FC_WAYS);
-	FcSeen seen = { .slot = slot };
-	FcFileInfo info;
-	int saved_errno = errno;
+	FcSet *set = fc_set(shared, seen->slot / FC_WAYS);
 
-	FC_ASSERT(slot / FC_WAYS < shared->set_count);
+	FC_ASSERT(seen->slot / FC_WAYS < shared->set_count);
 	ticket->mode_word = atomic_load(&shared->mode_word);
 	if (fc_word_mode(ticket->mode_word) == FC_OFFLINE)
 		return FC_OFF;
 
-	seen.meta = atomic_load(&set->meta[slot % FC_WAYS]);
-	if (!fc_meta_serves(seen.meta))
+	seen->meta = atomic_load(&set->meta[seen->slot % FC_WAYS]);
+	if (!fc_meta_serves(seen->meta))
 		return FC_MISS;
 
-	uint64_t key = atomic_load(&set->key[slot % FC_WAYS]);
+	uint64_t key = atomic_load(&set->key[seen->slot % FC_WAYS]);
 
 	/* The key is this entry's only if the meta is unchanged. */
-	if (!fc_index_holds(shared, key, &seen))
+	if (!fc_index_holds(shared, key, seen))
 		return FC_MISS;
 
 	ticket->file = fc_key_file(key);
 	ticket->block = (uint32_t) key;
-	ticket->slot = slot;
-	ticket->meta = seen.meta;
+	ticket->slot = seen->slot;
+	ticket->meta = seen->meta;
 	ticket->set_generation = atomic_load(&set->generation);
 	ticket->file_generation =
 		atomic_load(&fc_generations(shared)[ticket->file]);
-	if (!fc_file_info(cache, ticket->file, &info))
-		return FC_MISS;
+	return fc_file_info(cache, ticket->file, info) ? FC_OK : FC_MISS;
+}
+
+bool
+fc_read_slot_block(const FcCache *cache, uint32_t slot, FcFileId *id_out,
+                   uint32_t *block_out)
+{
+	FcSeen seen = { .slot = slot };
+	FcFileInfo info;
+	FcTicket ticket;
+
+	if (find_in_slot(cache, &seen, &info, &ticket) != FC_OK)
+		return false;
+	*id_out = info.id;
+	*block_out = ticket.block;
+	return true;
+}
+
+FcStatus
+fc_read_slot(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
+             FcTicket *ticket)
+{
+	FcSeen seen = { .slot = slot };
+	FcFileInfo info;
+	int saved_errno = errno;
+	FcStatus status = find_in_slot(cache, &seen, &info, ticket);
+
+	if (status != FC_OK)
+		return status;
 	*id_out = info.id;
 
+	uint64_t key = fc_key(ticket->file, ticket->block);
 	bool read = fc_meta_staged(seen.meta)
 	                ? fc_staging_read(cache, key, &seen, page)
 	                : fc_reader_slot(cache, &seen, page);

@@ -85,6 +85,14 @@ test_hits_can_be_verified(void)
 	OK(fc_read_slot(&rig.cache, hit.slot, &back, &id, &ticket) == FC_OK &&
 	       id.relation == 7 && ticket.block == 3 && page_is(&back, 7, 3, 1),
 	   "its slot tells the block and can be read");
+
+	uint32_t block = 0;
+
+	OK(fc_read_slot_block(&rig.cache, hit.slot, &id, &block) &&
+	       id.relation == 7 && block == 3,
+	   "its slot tells the block without being read");
+	OK(!fc_read_slot_block(&rig.cache, (hit.slot + 1) % 256, &id, &block),
+	   "an empty slot has none");
 	OK(fc_read_slot(&rig.cache, (hit.slot + 1) % 256, &back, &id, &ticket) ==
 	       FC_MISS,
 	   "an empty slot cannot");
@@ -124,6 +132,7 @@ test_slots_can_be_read(void)
 	Rig rig;
 	FcFileId id;
 	uint32_t slot;
+	uint32_t block;
 
 	rig_open(&rig, 256, 64);
 	acting = &rig;
@@ -172,7 +181,8 @@ test_slots_can_be_read(void)
 				atomic_fetch_add(
 					&fc_generations(rig.cache.shared)[acting_on.number], 1);
 				OK(fc_read_slot(&rig.cache, slot, &back, &id, &ticket) ==
-				       FC_MISS,
+				           FC_MISS &&
+				       !fc_read_slot_block(&rig.cache, slot, &id, &block),
 				   "nor does a block of a retired file");
 				break;
 		}
@@ -445,8 +455,11 @@ test_modes(void)
 
 	FcFileId id;
 
-	OK(fc_read_slot(&rig.cache, 0, &back, &id, &ticket) == FC_OFF,
-	   "nor verified");
+	uint32_t block;
+
+	OK(fc_read_slot(&rig.cache, 0, &back, &id, &ticket) == FC_OFF &&
+	       !fc_read_slot_block(&rig.cache, 0, &id, &block),
+	   "nor verified, nor told");
 	rig_close(&rig);
 }
 

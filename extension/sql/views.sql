@@ -372,6 +372,73 @@ REVOKE ALL ON pgflash_cache_advice FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_cache_advice_rows() TO pg_monitor;
 GRANT SELECT ON pgflash_cache_advice TO pg_monitor;
 
+CREATE FUNCTION pgflash_cache_benefit_rows(
+	OUT period text,
+	OUT since timestamptz,
+	OUT flash_reads bigint,
+	OUT flash_read_ms double precision,
+	OUT disk_reads bigint,
+	OUT disk_read_ms double precision,
+	OUT page_cache_reads bigint,
+	OUT page_cache_read_ms double precision,
+	OUT saved_ms double precision,
+	OUT saved_share double precision,
+	OUT finding text
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_cache_benefit_rows'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 3;
+
+CREATE VIEW pgflash_cache_benefit AS SELECT * FROM pgflash_cache_benefit_rows();
+
+COMMENT ON FUNCTION pgflash_cache_benefit_rows() IS
+	'What the view pgflash_cache_benefit shows.';
+COMMENT ON VIEW pgflash_cache_benefit IS
+	'How much waiting for reads of relations the flash cache saved: a row each for the last hour, the last day, and the time since the server started. No rows without a cache, or if pgflash.account has been off all the time.';
+COMMENT ON COLUMN pgflash_cache_benefit.period IS
+	'hour, day or start.';
+COMMENT ON COLUMN pgflash_cache_benefit.since IS
+	'When the period of this row begins, later than its name says if the server is younger.';
+COMMENT ON COLUMN pgflash_cache_benefit.flash_reads IS
+	'Reads that flash served, by all processes, in calls.';
+COMMENT ON COLUMN pgflash_cache_benefit.flash_read_ms IS
+	'Time that processes waited for them (exact), in milliseconds.';
+COMMENT ON COLUMN pgflash_cache_benefit.disk_reads IS
+	'Reads that the disk served, in calls.';
+COMMENT ON COLUMN pgflash_cache_benefit.disk_read_ms IS
+	'Time that processes waited for them (exact), in milliseconds.';
+COMMENT ON COLUMN pgflash_cache_benefit.page_cache_reads IS
+	'Reads that the operating system''s page cache served, in calls.';
+COMMENT ON COLUMN pgflash_cache_benefit.page_cache_read_ms IS
+	'Time that processes waited for them (exact), in milliseconds.';
+COMMENT ON COLUMN pgflash_cache_benefit.saved_ms IS
+	'Waiting saved (modelled): flash_reads times the mean time of a disk read, less flash_read_ms. Negative if flash was slower than the disk. The mean is that of the row''s period or, if fewer than 100 reads came from disk in it, that since the server started; null if that has fewer, too. In milliseconds.';
+COMMENT ON COLUMN pgflash_cache_benefit.saved_share IS
+	'Waiting saved as a share of the waiting for reads that there would have been without the cache: saved_ms / (saved_ms + flash_read_ms + disk_read_ms + page_cache_read_ms).';
+COMMENT ON COLUMN pgflash_cache_benefit.finding IS
+	'The same in one sentence: what the cache saved, or why it saved nothing.';
+REVOKE ALL ON FUNCTION pgflash_cache_benefit_rows() FROM PUBLIC;
+REVOKE ALL ON pgflash_cache_benefit FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION pgflash_cache_benefit_rows() TO pg_monitor;
+GRANT SELECT ON pgflash_cache_benefit TO pg_monitor;
+
+CREATE FUNCTION pgflash_cache_blocks(
+	relation regclass,
+	OUT tablespace oid,
+	OUT database oid,
+	OUT filenode oid,
+	OUT fork text,
+	OUT block bigint
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_cache_blocks'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10000;
+
+COMMENT ON FUNCTION pgflash_cache_blocks(regclass) IS
+	'The blocks that the cache holds: those of one relation of the current database (of it alone, not of its indexes), or, if the argument is null, all of all databases. It looks at every slot of the cache: about a second for 100 GB, and a row of 40 bytes for each block it returns.';
+REVOKE ALL ON FUNCTION pgflash_cache_blocks(regclass) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION pgflash_cache_blocks(regclass) TO pg_monitor;
+
 CREATE FUNCTION pgflash_cache_devices_rows(
 	OUT cache_file text,
 	OUT state text,
@@ -828,6 +895,7 @@ CREATE FUNCTION pgflash_relations_rows(
 	OUT tablespace oid,
 	OUT filenode oid,
 	OUT cached_blocks bigint,
+	OUT file_blocks bigint,
 	OUT hits bigint,
 	OUT misses bigint,
 	OUT disk_read_time_ms double precision,
@@ -844,6 +912,8 @@ SELECT
 	r.tablespace,
 	r.filenode,
 	pg_catalog.sum(r.cached_blocks)::bigint AS cached_blocks,
+	pg_catalog.max(r.file_blocks) AS file_blocks,
+	pg_catalog.sum(r.cached_blocks)::double precision OPERATOR(pg_catalog./) pg_catalog.max(r.file_blocks)::double precision AS cached_share,
 	pg_catalog.sum(r.hits)::bigint AS hits,
 	pg_catalog.sum(r.misses)::bigint AS misses,
 	pg_catalog.sum(r.disk_read_time_ms) AS disk_read_time_ms,
@@ -866,6 +936,10 @@ COMMENT ON COLUMN pgflash_relations.filenode IS
 	'Number of the file, as in pg_class.relfilenode.';
 COMMENT ON COLUMN pgflash_relations.cached_blocks IS
 	'Blocks in the cache now; may be slightly too high after a process was killed.';
+COMMENT ON COLUMN pgflash_relations.file_blocks IS
+	'Blocks that the fork has on disk now, in all its files; null if it is empty or gone.';
+COMMENT ON COLUMN pgflash_relations.cached_share IS
+	'Share of the fork that is cached: cached_blocks / file_blocks.';
 COMMENT ON COLUMN pgflash_relations.hits IS
 	'Blocks read from flash.';
 COMMENT ON COLUMN pgflash_relations.misses IS

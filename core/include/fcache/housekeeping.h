@@ -219,4 +219,11 @@ extern FC_MUST_CHECK FcStatus fc_read_slot(FcCache *cache, uint32_t slot,
                                            void *page, FcFileId *id_out,
                                            FcTicket *ticket);
 
+/*
+ * Which block a slot has, without reading it; false: none.  It may have
+ * changed before the caller looks at the answer.
+ */
+extern bool fc_read_slot_block(const FcCache *cache, uint32_t slot,
+                               FcFileId *id_out, uint32_t *block_out);
+
 #endif

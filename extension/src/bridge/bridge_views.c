@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bridge/bridge.h"
@@ -185,12 +186,50 @@ bridge_file(uint32_t number, BridgeFile *out)
 	out->tablespace = info.id.tablespace;
 	out->database = info.id.database;
 	out->relation = info.id.relation;
+	out->fork_number = info.id.fork;
 	out->fork = paths_fork_name(info.id.fork);
 	out->cached_blocks = info.cached_blocks;
 	out->hits = info.hits;
 	out->misses = info.misses;
 	out->disk_read_ms = (double) info.disk_read_ns / 1e6;
 	out->policy = bridge_cache_policy_word((CachePolicy) info.cache_policy);
+	return true;
+}
+
+uint64_t
+bridge_fork_blocks(const BridgeFile *file)
+{
+	FcFileId id = { .tablespace = file->tablespace,
+		            .database = file->database,
+		            .relation = file->relation,
+		            .fork = file->fork_number };
+	uint64_t bytes = 0;
+	char path[PATHS_MAX];
+	struct stat status;
+
+	for (;; id.segment++)
+	{
+		paths_of_file(&runtime.root, id, path);
+		if (stat(path, &status) != 0)
+			return bytes / BLCKSZ;
+		bytes += (uint64_t) status.st_size;
+	}
+}
+
+bool
+bridge_slot_block(uint32_t slot, BridgeBlock *out)
+{
+	FcFileId id;
+	uint32_t block;
+
+	if (!bridge_attached() ||
+	    !fc_read_slot_block(&runtime.cache, slot, &id, &block))
+		return false;
+	out->tablespace = id.tablespace;
+	out->database = id.database;
+	out->relation = id.relation;
+	out->fork = paths_fork_name(id.fork);
+	out->block = (uint64_t) id.segment * RELSEG_SIZE + block;
 	return true;
 }
 

@@ -35,6 +35,7 @@ typedef struct BridgeFile
 	uint32_t tablespace;
 	uint32_t database;
 	uint32_t relation;
+	uint32_t fork_number;
 	const char *fork;
 	uint32_t cached_blocks;
 	uint64_t hits;
@@ -42,6 +43,16 @@ typedef struct BridgeFile
 	double disk_read_ms;
 	const char *policy;
 } BridgeFile;
+
+/* A cached block; block counts from the beginning of the fork. */
+typedef struct BridgeBlock
+{
+	uint32_t tablespace;
+	uint32_t database;
+	uint32_t relation;
+	const char *fork;
+	uint64_t block;
+} BridgeBlock;
 
 /* The mode in a word, and the reason for it; both always have text. */
 extern const char *bridge_mode(const char **reason_out);
@@ -96,6 +107,12 @@ typedef enum BridgeVerdict
 	BRIDGE_SAME,
 	BRIDGE_DIFFERENT
 } BridgeVerdict;
+
+/* The blocks on disk of a file's fork, in all its segments. */
+extern uint64_t bridge_fork_blocks(const BridgeFile *file);
+
+/* The block that a slot holds; false: none. */
+extern bool bridge_slot_block(uint32_t slot, BridgeBlock *out);
 
 /* Compare one slot with its file. */
 extern BridgeVerdict bridge_verify_slot(uint32_t slot);

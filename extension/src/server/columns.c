@@ -143,6 +143,36 @@ const RowType cache_advice_columns = {
 	}
 };
 
+const RowType cache_benefit_columns = {
+	.arguments = 0,
+	.count = CACHE_BENEFIT_COLUMNS,
+	.columns = (const RowColumn[]){
+		{ "period", TEXTOID },
+		{ "since", TIMESTAMPTZOID },
+		{ "flash_reads", INT8OID },
+		{ "flash_read_ms", FLOAT8OID },
+		{ "disk_reads", INT8OID },
+		{ "disk_read_ms", FLOAT8OID },
+		{ "page_cache_reads", INT8OID },
+		{ "page_cache_read_ms", FLOAT8OID },
+		{ "saved_ms", FLOAT8OID },
+		{ "saved_share", FLOAT8OID },
+		{ "finding", TEXTOID },
+	}
+};
+
+const RowType cache_blocks_columns = {
+	.arguments = 1,
+	.count = CACHE_BLOCKS_COLUMNS,
+	.columns = (const RowColumn[]){
+		{ "tablespace", OIDOID },
+		{ "database", OIDOID },
+		{ "filenode", OIDOID },
+		{ "fork", TEXTOID },
+		{ "block", INT8OID },
+	}
+};
+
 const RowType cache_devices_columns = {
 	.arguments = 0,
 	.count = CACHE_DEVICES_COLUMNS,
@@ -310,6 +340,7 @@ const RowType relations_columns = {
 		{ "tablespace", OIDOID },
 		{ "filenode", OIDOID },
 		{ "cached_blocks", INT8OID },
+		{ "file_blocks", INT8OID },
 		{ "hits", INT8OID },
 		{ "misses", INT8OID },
 		{ "disk_read_time_ms", FLOAT8OID },

@@ -34,6 +34,7 @@
 #include "policy/relation_policy.h"
 #include "sampler/sampler.h"
 #include "server/background.h"
+#include "server/benefit.h"
 #include "settings.h"
 #include "server/shmem.h"
 #include "server/visits.h"
@@ -49,6 +50,7 @@ static void
 install_cache(void)
 {
 	worker_register();
+	benefit_install();
 	bridge_writer_register();
 	policy_worker_register();
 	policy_commands_install();

@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/hsearch.h"
 
 #include "bridge/bridge_cache_policy.h"
 #include "bridge/bridge_devices.h"
@@ -297,10 +298,43 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 
 /* ---- pgflash_relations --------------------------------------------------- */
 
+/* A fork, whose size every row of its segments has. */
+typedef struct Fork
+{
+	uint32 key[4]; /* tablespace, database, relation, fork */
+	uint64 blocks;
+} Fork;
+
+static HTAB *
+make_forks(void)
+{
+	HASHCTL control = { .keysize = sizeof(((Fork *) NULL)->key),
+		                .entrysize = sizeof(Fork),
+		                .hcxt = CurrentMemoryContext };
+
+	return hash_create("pgflash forks", 256, &control,
+	                   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+/* Asked of the file system once for each fork. */
+static uint64
+fork_blocks(HTAB *forks, const BridgeFile *file)
+{
+	uint32 key[4] = { file->tablespace, file->database, file->relation,
+		              file->fork_number };
+	bool found;
+	Fork *fork = hash_search(forks, key, HASH_ENTER, &found);
+
+	if (!found)
+		fork->blocks = bridge_fork_blocks(file);
+	return fork->blocks;
+}
+
 /* One segment file; the view adds them up. */
 static void
-add_relation(ReturnSetInfo *result, const BridgeFile *file)
+add_relation(ReturnSetInfo *result, HTAB *forks, const BridgeFile *file)
 {
+	uint64 blocks = fork_blocks(forks, file);
 	Oid relation = compat_relation_of_file(file->tablespace, file->relation);
 	Datum values[RELATIONS_COLUMNS];
 	bool nulls[RELATIONS_COLUMNS] = { false };
@@ -312,6 +346,8 @@ add_relation(ReturnSetInfo *result, const BridgeFile *file)
 	values[RELATIONS_ROW_TABLESPACE] = ObjectIdGetDatum(file->tablespace);
 	values[RELATIONS_ROW_FILENODE] = ObjectIdGetDatum(file->relation);
 	values[RELATIONS_ROW_CACHED_BLOCKS] = Int64GetDatum(file->cached_blocks);
+	nulls[RELATIONS_ROW_FILE_BLOCKS] = blocks == 0;
+	values[RELATIONS_ROW_FILE_BLOCKS] = Int64GetDatum((int64) blocks);
 	values[RELATIONS_ROW_HITS] = Int64GetDatum((int64) file->hits);
 	values[RELATIONS_ROW_MISSES] = Int64GetDatum((int64) file->misses);
 	values[RELATIONS_ROW_DISK_READ_TIME_MS] =
@@ -324,10 +360,12 @@ Datum
 pgflash_relations_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result;
+	HTAB *forks;
 	uint32 count = bridge_file_count();
 
 	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &relations_columns);
+	forks = make_forks();
 	for (uint32 i = 0; i < count; i++)
 	{
 		BridgeFile file;
@@ -338,7 +376,7 @@ pgflash_relations_rows(PG_FUNCTION_ARGS)
 
 		/* Database 0: the catalogs shared by all databases. */
 		if (file.database == MyDatabaseId || file.database == 0)
-			add_relation(result, &file);
+			add_relation(result, forks, &file);
 	}
 	return (Datum) 0;
 }

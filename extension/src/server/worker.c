@@ -34,6 +34,7 @@
 #include "bridge/bridge_cache_policy.h"
 #include "bridge/bridge_runtime.h"
 #include "server/background.h"
+#include "server/benefit.h"
 #include "settings.h"
 #include "server/worker.h"
 
@@ -120,6 +121,7 @@ pgflash_worker_main(Datum argument)
 
 		loading = bridge_load();
 		again_ms = bridge_tick();
+		benefit_note();
 
 		(void) WaitLatch(MyLatch,
 		                 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

@@ -191,6 +191,51 @@ def test_relations_are_named_by_fork_and_shared_catalogs_are_among_them(
 
 
 @pytest.mark.extension
+def test_the_blocks_of_a_relation_are_those_that_are_counted(cached: CachedServer) -> None:
+    warm(cached)
+    found = rows(
+        cached,
+        "select b.fork, count(*), count(distinct b.block), max(b.block)"
+        " from pgflash_cache_blocks('item') b group by 1",
+    )
+    counted = rows(
+        cached, "select fork, cached_blocks from pgflash_relations where relation::text = 'item'"
+    )
+    assert {fork: blocks for fork, blocks, _, _ in found} == {
+        fork: blocks for fork, blocks in counted if blocks > 0
+    }
+    ((size,),) = rows(cached, "select pg_relation_size('item') / 8192")
+    main = next(row for row in found if row[0] == "main")
+    assert main[1] == main[2] > 200
+    assert main[3] < size
+    shares = rows(
+        cached,
+        "select file_blocks, cached_share from pgflash_relations where relation::text = 'item'"
+        " and fork = 'main'",
+    )
+    assert shares == [(size, pytest.approx(main[1] / size))]
+
+
+@pytest.mark.extension
+def test_the_blocks_of_all_databases_are_shown_if_no_relation_is_named(
+    cached: CachedServer,
+) -> None:
+    warm(cached)
+    ((shared, here),) = rows(
+        cached,
+        "select count(*) filter (where database = 0), count(*) filter (where database ="
+        " (select oid from pg_database where datname = current_database()))"
+        " from pgflash_cache_blocks(null)",
+    )
+    assert shared > 0
+    assert here > 200
+    assert rows(cached, "select * from pgflash_cache_blocks('pg_tables')") == []
+    with cached.server.connect() as connection:
+        connection.execute("select pgflash_cache_clear()")
+    assert rows(cached, "select * from pgflash_cache_blocks('item')") == []
+
+
+@pytest.mark.extension
 def test_relations_of_other_databases_are_not_shown(cached: CachedServer) -> None:
     warm(cached)
     with cached.server.connect() as connection:

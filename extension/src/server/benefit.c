@@ -1,0 +1,334 @@
+/*
+ * benefit.c
+ *		How much waiting the flash cache saved: the view
+ *		pgflash_cache_benefit.
+ *
+ * The accounting knows how many reads each source served, and how long they
+ * took, since the server started.  To tell the last hour and the last day, the
+ * housekeeper notes these counters once a minute in a ring in shared memory,
+ * one note for each minute of a day.
+ *
+ * What a read from flash would have taken is modelled: as long as a read from
+ * disk took on average.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/spin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "account/account.h"
+#include "bridge/bridge_runtime.h"
+#include "bridge/bridge_views.h"
+#include "server/benefit.h"
+#include "server/columns.h"
+#include "server/compat.h"
+#include "server/shmem.h"
+
+PG_FUNCTION_INFO_V1(pgflash_cache_benefit_rows);
+
+#define MINUTES_OF_HOUR 60
+#define MINUTES_OF_DAY  1440
+#define NS_OF_MS        1000000.0
+
+/* Fewer disk reads give no mean. */
+#define DISK_READS_MIN 100
+
+/* Less of the reads than this share from flash and disk is next to nothing. */
+#define LITTLE 0.01
+
+/* Flash has to be faster than this share of the disk's time to be praised. */
+#define NO_FASTER 0.9
+
+/* Reads of relations by all processes since the server started. */
+typedef struct Reads
+{
+	AccountCount flash;
+	AccountCount disk;
+	AccountCount page_cache;
+} Reads;
+
+typedef struct Note
+{
+	int64 minute; /* since the epoch of timestamps; 0: there is none */
+	TimestampTz at;
+	Reads reads;
+} Note;
+
+/* The note of a minute has its place. */
+typedef struct Shared
+{
+	slock_t mutex;
+	int64 last_minute; /* only the housekeeper uses it */
+	Note note[MINUTES_OF_DAY + 1];
+} Shared;
+
+static Shared *shared;
+
+/* ---- shared memory ------------------------------------------------------- */
+
+static size_t
+size_bytes(void)
+{
+	return sizeof(Shared);
+}
+
+static void
+start(void *memory)
+{
+	shared = memory;
+	memset(shared, 0, sizeof(Shared));
+	SpinLockInit(&shared->mutex);
+}
+
+void
+benefit_install(void)
+{
+	static const SharedPart part = { .name = "pgflash benefit",
+		                             .size_bytes = size_bytes,
+		                             .start = start };
+
+	shmem_add(&part);
+}
+
+/* ---- notes --------------------------------------------------------------- */
+
+static void
+add_reads(AccountCount *count, unsigned type, AccountKind kind)
+{
+	AccountSum sum;
+
+	account_sum(type, ACCOUNT_DATA, kind, &sum);
+	count->calls += sum.calls;
+	count->ns += sum.ns;
+}
+
+static void
+read_counters(Reads *reads)
+{
+	memset(reads, 0, sizeof(*reads));
+	for (unsigned type = 0; type < account_backend_types(); type++)
+	{
+		add_reads(&reads->flash, type, ACCOUNT_FLASH_READ);
+		add_reads(&reads->disk, type, ACCOUNT_DISK_READ);
+		add_reads(&reads->page_cache, type, ACCOUNT_PAGE_CACHE_READ);
+	}
+}
+
+static int64
+minute_of(TimestampTz at)
+{
+	return at / USECS_PER_MINUTE;
+}
+
+static Note *
+place_of(int64 minute)
+{
+	return &shared->note[minute % (MINUTES_OF_DAY + 1)];
+}
+
+void
+benefit_note(void)
+{
+	Note note = { .at = GetCurrentTimestamp() };
+
+	note.minute = minute_of(note.at);
+	if (shared == NULL || !account_attached() ||
+	    note.minute == shared->last_minute)
+		return;
+
+	read_counters(&note.reads);
+	SpinLockAcquire(&shared->mutex);
+	*place_of(note.minute) = note;
+	SpinLockRelease(&shared->mutex);
+	shared->last_minute = note.minute;
+}
+
+static bool
+find_note(int64 minute, Note *note)
+{
+	SpinLockAcquire(&shared->mutex);
+	*note = *place_of(minute);
+	SpinLockRelease(&shared->mutex);
+	return note->minute == minute;
+}
+
+/* The oldest note of the last minutes; false: there is none. */
+static bool
+find_oldest(int64 minutes, Note *note)
+{
+	int64 now = minute_of(GetCurrentTimestamp());
+
+	for (int64 minute = now - minutes; minute <= now; minute++)
+	{
+		if (find_note(minute, note))
+			return true;
+	}
+	return false;
+}
+
+/* ---- the view ------------------------------------------------------------ */
+
+typedef struct Benefit
+{
+	Reads reads;
+	double disk_mean_ms; /* negative: not known */
+	double saved_ms;
+	double saved_share;
+} Benefit;
+
+static AccountCount
+count_since(AccountCount now, AccountCount then)
+{
+	/* Counters may lag behind one another, but none decreases. */
+	return (AccountCount){ .calls = now.calls - then.calls,
+		                   .ns = now.ns - then.ns };
+}
+
+static double
+ms(AccountCount count)
+{
+	return (double) count.ns / NS_OF_MS;
+}
+
+static double
+mean_ms(AccountCount count)
+{
+	return count.calls == 0 ? 0 : ms(count) / (double) count.calls;
+}
+
+static void
+judge(Benefit *benefit, const Reads *all)
+{
+	const Reads *reads = &benefit->reads;
+	double waited_ms =
+		ms(reads->flash) + ms(reads->disk) + ms(reads->page_cache);
+
+	benefit->disk_mean_ms = -1;
+	if (reads->disk.calls >= DISK_READS_MIN)
+		benefit->disk_mean_ms = mean_ms(reads->disk);
+	else if (all->disk.calls >= DISK_READS_MIN)
+		benefit->disk_mean_ms = mean_ms(all->disk);
+	if (benefit->disk_mean_ms < 0)
+		return;
+
+	benefit->saved_ms =
+		(double) reads->flash.calls * benefit->disk_mean_ms - ms(reads->flash);
+	if (benefit->saved_ms + waited_ms > 0)
+		benefit->saved_share =
+			benefit->saved_ms / (benefit->saved_ms + waited_ms);
+}
+
+/* Where flash has served reads, and what a disk read takes is known. */
+static const char *
+finding_of_times(const Benefit *benefit)
+{
+	double flash_mean_ms = mean_ms(benefit->reads.flash);
+
+	if (flash_mean_ms >= NO_FASTER * benefit->disk_mean_ms)
+		return psprintf("Flash is no faster than the disk here: %.3f ms a read "
+		                "from flash, %.3f ms from disk.",
+		                flash_mean_ms, benefit->disk_mean_ms);
+	return psprintf("Reads waited %.0f %% less than they would have without "
+	                "the cache: %.3f ms a read from flash, %.3f ms from disk.",
+	                100 * benefit->saved_share, flash_mean_ms,
+	                benefit->disk_mean_ms);
+}
+
+static const char *
+finding_of(const Benefit *benefit)
+{
+	const Reads *reads = &benefit->reads;
+	uint64 asked = reads->flash.calls + reads->disk.calls;
+	uint64 all = asked + reads->page_cache.calls;
+	const char *reason;
+	const char *mode = bridge_mode(&reason);
+
+	if (all == 0)
+		return "Nothing was read: shared_buffers had every block.";
+	if ((double) asked < LITTLE * (double) all)
+		return psprintf("The page cache served %.1f %% of the reads: there was "
+		                "next to nothing for flash to save.",
+		                100 * (double) reads->page_cache.calls / (double) all);
+	if (reads->flash.calls == 0 && strcmp(mode, "serve") != 0)
+		return psprintf("The cache served nothing; it is in mode %s: %s.", mode,
+		                reason);
+	if (reads->flash.calls == 0)
+		return "Flash had none of the blocks that were read: the cache fills "
+			   "with blocks that are read again.";
+	if (benefit->disk_mean_ms < 0)
+		return "Too few reads came from disk to tell what flash saved.";
+	return finding_of_times(benefit);
+}
+
+static void
+put(ReturnSetInfo *result, const char *period, TimestampTz since,
+    const Benefit *benefit)
+{
+	const Reads *reads = &benefit->reads;
+	bool known = benefit->disk_mean_ms >= 0;
+	bool nulls[CACHE_BENEFIT_COLUMNS] = { false };
+	Datum values[CACHE_BENEFIT_COLUMNS];
+
+	values[CACHE_BENEFIT_ROW_PERIOD] = CStringGetTextDatum(period);
+	values[CACHE_BENEFIT_ROW_SINCE] = TimestampTzGetDatum(since);
+	values[CACHE_BENEFIT_ROW_FLASH_READS] =
+		Int64GetDatum((int64) reads->flash.calls);
+	values[CACHE_BENEFIT_ROW_FLASH_READ_MS] = Float8GetDatum(ms(reads->flash));
+	values[CACHE_BENEFIT_ROW_DISK_READS] =
+		Int64GetDatum((int64) reads->disk.calls);
+	values[CACHE_BENEFIT_ROW_DISK_READ_MS] = Float8GetDatum(ms(reads->disk));
+	values[CACHE_BENEFIT_ROW_PAGE_CACHE_READS] =
+		Int64GetDatum((int64) reads->page_cache.calls);
+	values[CACHE_BENEFIT_ROW_PAGE_CACHE_READ_MS] =
+		Float8GetDatum(ms(reads->page_cache));
+	nulls[CACHE_BENEFIT_ROW_SAVED_MS] = !known;
+	values[CACHE_BENEFIT_ROW_SAVED_MS] = Float8GetDatum(benefit->saved_ms);
+	nulls[CACHE_BENEFIT_ROW_SAVED_SHARE] = !known;
+	values[CACHE_BENEFIT_ROW_SAVED_SHARE] =
+		Float8GetDatum(benefit->saved_share);
+	values[CACHE_BENEFIT_ROW_FINDING] =
+		CStringGetTextDatum(finding_of(benefit));
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* The row of a period, which begins with the oldest note in it. */
+static void
+put_period(ReturnSetInfo *result, const char *period, int64 minutes,
+           const Reads *all)
+{
+	Benefit benefit = { 0 };
+	Note note;
+
+	if (!find_oldest(minutes, &note))
+		return;
+	benefit.reads.flash = count_since(all->flash, note.reads.flash);
+	benefit.reads.disk = count_since(all->disk, note.reads.disk);
+	benefit.reads.page_cache =
+		count_since(all->page_cache, note.reads.page_cache);
+	judge(&benefit, all);
+	put(result, period, note.at, &benefit);
+}
+
+Datum
+pgflash_cache_benefit_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result;
+	Benefit benefit = { 0 };
+
+	shmem_require_preloaded();
+	result = row_type_rows(fcinfo, &cache_benefit_columns);
+	if (shared == NULL || !account_attached())
+		return (Datum) 0;
+
+	read_counters(&benefit.reads);
+	put_period(result, "hour", MINUTES_OF_HOUR, &benefit.reads);
+	put_period(result, "day", MINUTES_OF_DAY, &benefit.reads);
+	judge(&benefit, &benefit.reads);
+	put(result, "start", account_since(), &benefit);
+	return (Datum) 0;
+}

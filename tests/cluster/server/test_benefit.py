@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What the cache saved: exact where it is counted, and said in words where it is nothing."""
+
+from typing import Any
+
+import pytest
+from psycopg.rows import dict_row
+
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
+from support.cached import CachedServer, create_cached
+from support.cluster import ClusterFactory
+
+#: More than shared_buffers, and 200 blocks at least.
+ROWS = 4000
+
+SOURCES = ("flash", "disk", "page cache")
+
+
+@pytest.fixture
+def cached(cluster: ClusterFactory, pgflash_install: PgInstall) -> CachedServer:
+    """A server that does not verify: that takes a read from disk for each hit."""
+    cached = create_cached(cluster, pgflash_install, settings={"pgflash.verify": "off"})
+    with cached.server.connect() as connection:
+        connection.execute(
+            "create table item as select n as id, repeat('x', 500) as pad"
+            f" from generate_series(1, {ROWS}) n"
+        )
+        connection.execute("alter table item add primary key (id)")
+    return cached
+
+
+def read(server: Server, times: int) -> None:
+    """Read single rows all over the table, the same ones in every call."""
+    with server.connect() as connection:
+        connection.execute("set enable_seqscan = off")
+        connection.execute("set enable_bitmapscan = off")
+        connection.execute(
+            f"do $$ begin for i in 1..{times} loop"
+            f" perform pad from item where id = i * 1231 % {ROWS} + 1; end loop; end $$"
+        )
+
+
+def ask(server: Server, query: str) -> list[dict[str, Any]]:
+    with server.connect() as connection:
+        return connection.cursor(row_factory=dict_row).execute(query).fetchall()
+
+
+def benefit(server: Server) -> dict[str, dict[str, Any]]:
+    """Return the rows by period, after checking what holds in all of them."""
+    rows = ask(server, "select *, clock_timestamp() as now from pgflash_cache_benefit")
+    assert [row["period"] for row in rows] == ["hour", "day", "start"]
+    for row in rows:
+        assert row["since"] <= row["now"]
+        if row["saved_ms"] is None:
+            continue
+        waited = sum(row[f"{source.replace(' ', '_')}_read_ms"] for source in SOURCES)
+        assert row["saved_share"] == pytest.approx(row["saved_ms"] / (row["saved_ms"] + waited))
+        assert row["saved_share"] < 1
+    return {row["period"]: row for row in rows}
+
+
+def counted(server: Server) -> dict[str, dict[str, Any]]:
+    rows = ask(
+        server,
+        "select source, sum(calls)::bigint as calls, sum(time_ms) as ms from pgflash_io"
+        " where file_class = 'data' and operation = 'read' group by source",
+    )
+    return {row["source"]: row for row in rows}
+
+
+def test_counts_are_those_of_the_accounting(cached: CachedServer) -> None:
+    read(cached.server, 500)
+    before, found, after = (
+        counted(cached.server),
+        benefit(cached.server)["start"],
+        counted(cached.server),
+    )
+    for source in before:
+        name = source.replace(" ", "_")
+        assert before[source]["calls"] <= found[f"{name}_reads"] <= after[source]["calls"]
+        assert before[source]["ms"] <= found[f"{name}_read_ms"] <= after[source]["ms"]
+
+
+def test_a_disk_that_is_slower_than_flash_is_waiting_saved(cached: CachedServer) -> None:
+    read(cached.server, 3 * ROWS)  # what is read again is on flash now
+    cached.emulator.on()
+    with cached.server.connect() as connection:
+        connection.execute("select pgflash_cache_set_mode('passthrough')")
+    read(cached.server, 300)  # from a slow disk
+    with cached.server.connect() as connection:
+        connection.execute("select pgflash_cache_set_mode('serve')")
+    # The disk answered without delay at first, which is part of its mean.
+    read(cached.server, 3 * ROWS)
+    found = benefit(cached.server)
+    cached.emulator.off()
+    for row in found.values():
+        assert row["flash_reads"] > 1000
+        mean_ms = row["disk_read_ms"] / row["disk_reads"]
+        assert row["saved_ms"] == pytest.approx(row["flash_reads"] * mean_ms - row["flash_read_ms"])
+        faster = row["flash_read_ms"] / row["flash_reads"] < 0.9 * mean_ms
+        assert row["finding"].startswith("Reads waited ") == faster
+
+
+def test_flash_on_the_same_device_is_no_praise(cached: CachedServer) -> None:
+    cached.server.stop()
+    cached.server.configure({"pgflash.verify": "all"})
+    cached.start()
+    cached.await_serving()
+    cached.emulator.on()
+    # Every hit waits for the disk as well, since it is compared with the file.
+    read(cached.server, 300)
+    read(cached.server, 300)
+    row = benefit(cached.server)["start"]
+    cached.emulator.off()
+    assert row["flash_reads"] > 0
+    assert row["finding"].startswith("Flash is no faster than the disk here: ")
+
+
+def test_a_mode_that_does_not_serve_is_the_reason(cached: CachedServer) -> None:
+    cached.server.stop()
+    cached.start()
+    cached.await_serving()
+    with cached.server.connect() as connection:
+        connection.execute("select pgflash_cache_clear()")
+        connection.execute("select pgflash_cache_set_mode('passthrough')")
+    for row in benefit(cached.server).values():
+        if row["flash_reads"] == 0 and row["disk_reads"] > 0:
+            assert row["finding"].startswith(
+                "The cache served nothing; it is in mode passthrough: "
+            )
+
+
+def test_the_page_cache_served_all(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
+    """As whoever tries a small database on a large machine sees it."""
+    server = cluster(install=pgflash_install, start=False)
+    server.configure(
+        {
+            "shared_preload_libraries": "pgflash",
+            "pgflash.cache_file": str(server.base / "cache"),
+            "pgflash.cache_size": "64MB",
+            "shared_buffers": "1MB",
+        }
+    )
+    server.start()
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        connection.execute(
+            f"create table item as select repeat('x', 500) from generate_series(1, {ROWS})"
+        )
+        for _ in range(50):
+            connection.execute("select count(*) from item")
+    found = benefit(server)["start"]
+    assert found["finding"].startswith("The page cache served ")
+
+
+def test_without_a_cache_there_are_no_rows(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = cluster(install=pgflash_install, start=False)
+    server.configure({"shared_preload_libraries": "pgflash"})
+    server.start()
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        assert connection.execute("select * from pgflash_cache_benefit").fetchall() == []
