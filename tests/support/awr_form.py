@@ -54,3 +54,16 @@ def _line(row: tuple[str, ...]) -> str:
         is_text = place == 0 or cell[:1].strip(".0123456789") != ""
         cells.append(words.ljust(width) if is_text else words.rjust(width))
     return " ".join(cells).rstrip()
+
+
+def pasted_report(*tables: PaperExhibit, between: str, head: str = "") -> str:
+    """Return tables as a paper or a page gives them up: without columns, empty cells lost or not.
+
+    BETWEEN two cells is a tab, a bar or a blank.
+    """
+    lines = [*head.splitlines(), ""]
+    for table in tables:
+        lines += [table.title, between.join(table.columns)]
+        lines += [between.join(row).rstrip() for row in table.rows]
+        lines.append("")
+    return "\n".join(lines)

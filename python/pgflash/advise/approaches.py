@@ -12,7 +12,7 @@ from pgflash.advise.bottleneck import find_bottleneck
 from pgflash.advise.hot import Choice, Sizes, choose
 from pgflash.advise.media import DISK, FLASH, Drive
 from pgflash.advise.model import Model, Target
-from pgflash.advise.sizes import covered_hits, hits_of, knee
+from pgflash.advise.sizes import CACHE_FACTOR, covered_hits, hits_of, knee
 from pgflash.advise.work import Work
 from pgflash.model.advice import Advice, ApproachAdvice, Bottleneck
 from pgflash.model.device import Price, Raid
@@ -23,8 +23,6 @@ from pgflash.model.words import figure, percent, size
 GAIN_MIN = 1.10
 #: Share of the best way's gain: a way that reaches it with less flash is preferred.
 NEARLY = 0.8
-#: Size of a flash cache without a known curve, in multiples of shared_buffers (Oracle: 4-10).
-CACHE_FACTOR = 4.0
 _TEMP_MIN = 0.01
 
 _NO_PRICE = Price(drives=0, raid=Raid.NONE, unit_price=0.0)
@@ -108,7 +106,7 @@ def advise(work: Work, situation: Situation | None = None) -> Advice:
         per_s=work.per_s,
         db_time_ms=present.db_time_ms,
         flash_bytes=known.flash_bytes,
-        notes=(*work.notes, *_notes(known, choice)),
+        notes=(*work.notes, *_notes(work, known, choice)),
     )
 
 
@@ -177,7 +175,8 @@ def _cache(work: Work, known: Situation) -> _Way | None:
     ratios = hits_of(work, known.database_bytes)
     if best is not None and ratios is not None:
         size_bytes, hits = best.size_bytes, ratios.of(best.size_bytes)
-        said = f"{size(size_bytes)} would serve {percent(hits)} of the reads (miss-ratio curve)"
+        curve = "Buffer Pool Advisory" if work.oracle else "miss-ratio curve"
+        said = f"{size(size_bytes)} would serve {percent(hits)} of the reads ({curve})"
         if "cache" in known.on_flash:
             # As a share of the reads that today's cache leaves to the disks.
             served = work.flash.count / max(work.flash.count + work.reads.count, 1.0)
@@ -185,12 +184,18 @@ def _cache(work: Work, known: Situation) -> _Way | None:
             if work.cache_bytes is None or size_bytes <= work.cache_bytes:
                 return None
     elif known.database_bytes:
-        usual = CACHE_FACTOR * (known.shared_buffers_bytes or known.database_bytes)
+        buffers = known.shared_buffers_bytes or work.buffers_bytes
+        usual = CACHE_FACTOR * (buffers or known.database_bytes)
         size_bytes = min(usual, known.database_bytes, known.flash_bytes or usual)
-        hits = covered_hits(size_bytes, known.database_bytes)
+        hits = covered_hits(size_bytes, known.database_bytes) * (1 - work.direct_part)
+        lack = (
+            "there is no Buffer Pool Advisory"
+            if work.oracle
+            else "set pgflash.advice for a miss-ratio curve"
+        )
         said = (
             f"{size(size_bytes)} would serve at least {percent(hits)} of the reads (by its size "
-            "alone: set pgflash.advice for a miss-ratio curve)"
+            f"alone: {lack})"
         )
     else:
         return None
@@ -257,8 +262,13 @@ def _sentence(
     )
 
 
-def _notes(known: Situation, choice: Choice) -> list[str]:
+def _notes(work: Work, known: Situation, choice: Choice) -> list[str]:
     notes = []
+    if work.cores is None and known.cores is None:
+        notes.append(
+            "How many processors there are is not known: twice what was used is assumed, which "
+            "bounds every prediction. Name their number with --cores."
+        )
     if not known.array.known:
         notes.append(
             "Of the array only the class is known: pgflash devices probe measures it, and --probe "

@@ -39,8 +39,11 @@ def find_bottleneck(work: Work) -> Bottleneck:
     }
     shares = sorted(((n, s / work.db_time_s) for n, s in seconds.items()), key=lambda p: -p[1])
     storage = sum(share for name, share in shares if name in STORAGE)
-    busy = (work.cpu_s / work.elapsed_s + work.other_cores) / work.cores if work.cores else 0.0
-    others = work.other_cores / work.cores if work.cores else 0.0
+    busy = others = 0.0
+    if work.cores:
+        # Both are measured apart, and rounded.
+        busy = min((work.cpu_s / work.elapsed_s + work.other_cores) / work.cores, 1.0)
+        others = min(work.other_cores / work.cores, busy)
     first, most = shares[0]
     if work.sessions < IDLE:
         kind = "nothing"

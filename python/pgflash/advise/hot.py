@@ -157,7 +157,7 @@ def _measure(
 ) -> HotObject:
     # A segment's time includes all processes' reads: clients waited for their part of it.
     clients = min(work.reads.seconds / all_read_s, 1.0) if all_read_s > 0 else 0.0
-    fast_s = one.reads * flash.service_ms(_BLOCK_BYTES) / 1000
+    fast_s = one.reads * flash.service_ms(work.reads.mean_bytes) / 1000
     saved_s = max(one.read_s - fast_s, 0.0) * clients
     saved_s += work.write_wait_s * _part(one.writes, all_writes)
     return HotObject(

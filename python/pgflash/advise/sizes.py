@@ -19,6 +19,8 @@ from pgflash.advise.work import CurvePoint, Work
 
 #: A cache that holds everything misses what was just written or extended (lab: 0.97-0.99).
 COVERED = 0.98
+#: Size of a flash cache without a known curve, in multiples of shared_buffers (Oracle: 4-10).
+CACHE_FACTOR = 4.0
 #: A doubling that saves less than this share of all reads is not worth its flash.
 GAIN_MIN = 0.02
 #: How far a cache's own misses may differ from its curve's.
@@ -76,6 +78,9 @@ def hits_of(work: Work, database_bytes: float | None) -> Hits | None:
     """Return the hit ratios from a period's curve, or None without one."""
     if not work.curve:
         return None
+    if work.oracle:
+        # Its advisory has no first reads, and was continued to the database's size.
+        database_bytes = None
     served = None
     if work.hit_ratio is not None and work.cache_bytes:
         served = CurvePoint(size_bytes=work.cache_bytes, hit_ratio=work.hit_ratio)

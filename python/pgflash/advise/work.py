@@ -141,6 +141,11 @@ class Work:
     #: Of the existing cache.
     hit_ratio: float | None = None
     cache_bytes: float | None = None
+    #: Of an Oracle report: its buffer cache, and the part of the reads that pass it by. Its curve
+    #: is of the long run.
+    oracle: bool = False
+    buffers_bytes: float | None = None
+    direct_part: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property

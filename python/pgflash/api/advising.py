@@ -36,17 +36,29 @@ def advise(report: AwrReport, situation: Situation | None = None) -> Advice:
 
 
 def advise_oracle(path: Path, situation: Situation | None = None) -> Advice:
-    """Say the same from an Oracle AWR report, text or HTML."""
+    """Say the same from an Oracle AWR or Statspack report: text, HTML, or an extract."""
+    known = situation or Situation()
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        bytes_ = path.read_bytes()
     except OSError as error:
         raise AwrFileError(f'could not read "{path}": {error.strerror}') from error
-    return advise_work(work_of_awr(text, name=str(path)), situation)
+    # Windows' SQL*Plus and editors write UTF-16.
+    encoding = "utf-16" if bytes_[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    work = work_of_awr(
+        bytes_.decode(encoding, errors="replace"),
+        name=str(path),
+        database_bytes=known.database_bytes,
+        flash_bytes=known.flash_bytes,
+    )
+    if work.flash.count:
+        known = replace(known, on_flash=known.on_flash | {"cache"})
+    return advise_work(work, known)
 
 
 def file_situation(
     *,
     flash_bytes: int | None = None,
+    database_bytes: int | None = None,
     users: float | None = None,
     cores: float | None = None,
     probes: Iterable[Path] = (),
@@ -58,7 +70,10 @@ def file_situation(
     devices named array and flash.
     """
     known = Situation(
-        flash_bytes=None if flash_bytes is None else float(flash_bytes), users=users, cores=cores
+        flash_bytes=None if flash_bytes is None else float(flash_bytes),
+        database_bytes=None if database_bytes is None else float(database_bytes),
+        users=users,
+        cores=cores,
     )
     read = [read_probe(path) for path in probes]
     if read:

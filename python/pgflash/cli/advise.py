@@ -28,7 +28,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
         "pgflash advise",
         "pgflash advise --from 2026-11-22T10:00 --flash /mnt/nvme",
         "pgflash advise --flash /mnt/nvme --tablespace fast --plan plan.json",
-        "pgflash advise --awr awrrpt_1_10_11.html --flash-bytes 745GB",
+        "pgflash advise --awr awrrpt_1_10_11.html --flash-bytes 745GB --database-size 2TB",
         "pgflash advise kept.json --format md",
     ),
 )
@@ -36,7 +36,12 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
 @click.option("--from", "begin", default="", metavar="A", help="The period's first snapshot.")
 @click.option("--to", "end", default="", metavar="B", help="Its last one; else the newest.")
 @source_options
-@click.option("--awr", type=_PATH, help="An Oracle AWR report (text or HTML) instead.")
+@click.option(
+    "--awr", type=_PATH, help="An Oracle AWR or Statspack report (text, HTML, extract) instead."
+)
+@click.option(
+    "--database-size", callback=bytes_of, help="With a file: the database's size, such as 500GB."
+)
 @click.option(
     "--flash",
     type=click.Path(path_type=Path, file_okay=False),
@@ -59,6 +64,7 @@ def advise_command(
     dsn: str | None,
     store: Path | None,
     awr: Path | None,
+    database_size: int | None,
     flash: Path | None,
     flash_bytes: int | None,
     tablespace: str,
@@ -73,19 +79,28 @@ def advise_command(
     """Say whether storage is the bottleneck, and what flash would bring.
 
     Reads the period between two snapshots, named as for pgflash report; or FILE, a report
-    that was kept as JSON; or an Oracle AWR report.  Judges the flash cache, WAL, temporary
-    files, hot objects and everything on flash: throughput, DB time, what limits it then.
-    Predictions are from a queueing model: docs/guide/advise.md says how far to trust them.
+    that was kept as JSON; or an Oracle AWR or Statspack report.  Judges the flash cache,
+    WAL, temporary files, hot objects and everything on flash: throughput, DB time, what
+    limits it then.  Predictions are from a queueing model: docs/guide/advise.md says how far
+    to trust them.
     """
     if awr is not None and (file or begin or end or store or dsn is not None):
         raise UsageError(
             "--awr needs no snapshots", hint="Leave out FILE, --from, --to, --dsn and --store."
         )
+    from_file = awr is not None or file is not None or store is not None
+    if database_size is not None and not from_file:
+        raise UsageError("a server says its size itself", hint="Leave out --database-size.")
     identifier = ""
     with patiently("looking at the server and its snapshots"):
-        if awr is not None or file is not None or store is not None:
+        if from_file:
             known = api.file_situation(
-                flash_bytes=flash_bytes, users=users, cores=cores, probes=probes, prices=prices
+                flash_bytes=flash_bytes,
+                database_bytes=database_size,
+                users=users,
+                cores=cores,
+                probes=probes,
+                prices=prices,
             )
         else:
             known, identifier = api.server_situation(
