@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
@@ -17,12 +18,23 @@ from support.cluster import REPOSITORY
 MIB = 2**20
 
 
-def wheel_of(folder: Path, out: Path) -> Path:
-    """Build the wheel of a folder, without a network."""
-    build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out))
+def built(folder: Path, out: Path, kind: str) -> Path:
+    """Build the wheel or the sdist of a folder, without a network."""
+    build = (sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(out))
     subprocess.run(build, cwd=folder, check=True, capture_output=True, text=True)
-    (wheel,) = out.glob("*.whl")
-    return wheel
+    (file,) = out.glob("*.whl" if kind == "wheel" else "*.tar.gz")
+    return file
+
+
+def wheel_of(folder: Path, out: Path) -> Path:
+    """Build the wheel of a folder."""
+    return built(folder, out, "wheel")
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    """Return the files of a wheel."""
+    with zipfile.ZipFile(wheel) as files:
+        return {name: files.read(name) for name in files.namelist()}
 
 
 def needed_by(name: str, extras: frozenset[str] = frozenset()) -> Iterator[str]:
@@ -115,6 +127,18 @@ def test_pgflash_alone_is_as_small_as_the_readme_says(alone: Installed) -> None:
     assert own <= int(said[1]) < own + 1
     assert whole <= int(said[2]) < 1.25 * whole  # other versions may differ a little
     assert not (alone.packages / "pgflash_lab").exists()
+
+
+@pytest.mark.parametrize("folder", [REPOSITORY, REPOSITORY / "lab"], ids=["pgflash", "lab"])
+def test_a_source_distribution_makes_the_same_wheel_anywhere(folder: Path, tmp_path: Path) -> None:
+    """The lab's version is that of the folder beside it, which its sdist has not."""
+    archive = built(folder, tmp_path, "sdist")
+    subprocess.run(("tar", "-xf", archive, "-C", tmp_path), check=True)
+    source = tmp_path / archive.name.removesuffix(".tar.gz")
+    from_source = wheel_of(source, tmp_path / "from-source")
+    in_place = wheel_of(folder, tmp_path / "in-place")
+    assert from_source.name == in_place.name
+    assert contents(from_source) == contents(in_place)
 
 
 def test_the_lab_adds_its_commands(wheel: Path, tmp_path: Path) -> None:
