@@ -96,7 +96,7 @@ install:
 # ---- see it, trust it
 
 demo: build
-	$(Q)'$(BIN)/pgflash' lab run oltp-approaches --preset demo --out out/demo
+	$(Q)'$(BIN)/pgflash' lab run oltp-approaches --preset demo
 
 # A real server under the lab's load, with the array alone and with the flash cache.
 example-report: build

@@ -277,5 +277,4 @@ def _folder(run: str, store: Path) -> Path:
 def sentences_of(run: Run) -> list[str]:
     """Return the sentences at the head of a run's report."""
     summaries = summarize(run)
-    said = [sentences.headline(run, summaries), sentences.second_line(run, summaries)]
-    return [sentence for sentence in (*said, *sentences.cautions(run, summaries)) if sentence]
+    return [sentences.headline(run, summaries), *sentences.cautions(run, summaries)]

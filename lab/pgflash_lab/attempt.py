@@ -2,7 +2,7 @@
 """Measure one approach once.
 
 An attempt restores the same database, starts the server on the approach's places, puts tables where
-they belong and fills the cache while the devices' delays are off.  It warms up, switches the delays
+they belong, warms up and fills the cache while the devices' delays are off.  It switches the delays
 on, runs the load while the samplers look, checks the database, and stops the server.  The server is
 stopped however the attempt ends; after an error or an interrupt, at once.
 """
@@ -176,11 +176,11 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
                 place(server, approach, context.tablespaces, lab.scenario.workload.name)
             if approach.cache:
                 require_serving(server)
-                if parameters.prefill:
-                    listener.stage("filling the cache", expected_s=PREFILL_S)
-                    prefill(server)
             listener.stage("preparing", expected_s=lab.scenario.workload.prepare_s(parameters))
             lab.scenario.workload.prepare(context)
+            if approach.cache and parameters.prefill:
+                listener.stage("filling the cache", expected_s=PREFILL_S)
+                prefill(server)
             listener.stage("measuring", expected_s=lab.scenario.workload.expected_s(parameters))
             measured = _measure(lab, context)
         listener.stage("checking the database", expected_s=CHECK_S)

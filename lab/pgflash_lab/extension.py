@@ -17,7 +17,7 @@ PREFILL_ROUNDS_MAX = 20
 
 #: Including catalogs and the free space and visibility maps: the load reads them as well.
 _READ_EACH_BLOCK = """
-select count(pg_prewarm(c.oid::regclass, 'buffer', f, b, b))
+select count(pg_prewarm(c.oid::regclass, 'read', f, b, b))
   from pg_class c,
        unnest(array['main', 'fsm', 'vm']) f,
        generate_series(0, pg_relation_size(c.oid, f) / current_setting('block_size')::int - 1) b
@@ -69,12 +69,15 @@ def require_serving(server: Server) -> None:
 def prefill(server: Server) -> None:
     """Read each block of the database, one at a time: runs of blocks are not admitted.
 
+    This follows the warm-up, which at full speed changes blocks faster than the cache takes them
+    in again.  It reads past shared_buffers, which keep what the warm-up has brought.
+
     Repeat this as long as reading outruns the cache's writer, whose ring then is full: the blocks
     that were left out miss again, while cached blocks are not read from the disk.
     """
     with server.connect(DATABASE) as connection:
         connection.execute("create extension if not exists pg_prewarm")
-        left_out = -1
+        left_out = _left_out(connection)
         for _ in range(PREFILL_ROUNDS_MAX):
             connection.execute(_READ_EACH_BLOCK)
             before, left_out = left_out, _left_out(connection)

@@ -150,6 +150,7 @@ def cache_use(first: Mark, last: Mark, recorded: Recorded) -> CacheUse:
         # it misses again only if it is dropped or not put in.
         gauges={
             "blocks_not_cached_before": float(last.blocks_all - first.blocks_cached),
+            "cached_share_before": first.blocks_cached / first.blocks_all,
             "keep_blocks": number(after.get("keep_blocks")),
             **_gauges(before, after),
         },

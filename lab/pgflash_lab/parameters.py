@@ -32,7 +32,7 @@ class Parameters:
     #: Device profiles, when devices are emulated.
     array: str
     flash: str
-    #: Read every block once before the warm-up, so that the cache holds the working set.
+    #: Read every block once before measuring, so that the cache holds the working set.
     prefill: bool = True
     seed: int = 1
     #: Seconds between the snapshots of a measurement's own report; 0: at its ends only.

@@ -40,7 +40,7 @@ class SeriesError(PgflashError):
     """Some of all scenarios could not be run to their end."""
 
 
-@click.group(epilog=examples("pgflash lab run oltp-approaches --preset demo --out out/demo"))
+@click.group(epilog=examples("pgflash lab run oltp-approaches --preset demo"))
 def lab() -> None:
     """Run experiments on a private PostgreSQL, on emulated or on real devices."""
 

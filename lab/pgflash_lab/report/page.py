@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """A run's report: one HTML file that opens offline.
 
-Sentences come first, then tables with their charts.  The page loads nothing and runs no script.
+One sentence and the picture of the result come first, then what weakens it, then tables with their
+charts.  The page loads nothing and runs no script.
 All text passes through Jinja2's autoescape, because names come from a stored run that anyone may
 have written.
 """
@@ -13,7 +14,7 @@ from pgflash.model.awr import Cell, Column, ReportTable, Row, Source, Unit
 from pgflash.model.chart import Chart, ChartForm, ChartSeries
 from pgflash.model.waits import WaitClass
 from pgflash.report.colours import SOURCES
-from pgflash.report.drawing import patterns
+from pgflash.report.drawing import figures_of, patterns
 from pgflash.report.environment import environment
 from pgflash.report.shown import Shown, show
 from pgflash_lab.model.paper import paper_figure
@@ -66,12 +67,10 @@ def render_page(run: Run, *, links: Sequence[tuple[str, str]] = ()) -> str:
         .render(
             run=run,
             headline=sentences.headline(run, summaries),
-            second_line=sentences.second_line(run, summaries),
+            opening=[drawn for section in sections for drawn in section.opening],
             cautions=sentences.cautions(run, summaries),
             sections=sections,
-            patterns=patterns(
-                drawn for section in sections for one in section.tables for drawn in one.figures
-            ),
+            patterns=patterns(drawn for section in sections for drawn in section.drawn()),
         )
     )
     return page
@@ -167,7 +166,8 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
         id="throughput",
         title="Throughput",
         says=[sentence for sentence in says if sentence],
-        tables=[show(without_empty_columns(table), [chart])],
+        opening=figures_of([chart], about=table.title),
+        tables=[show(without_empty_columns(table))],
     )
 
 
@@ -368,6 +368,7 @@ def _hit_ratio(summaries: Sequence[Summary]) -> Section | None:
             text("mode", "Mode"),
             figure("size", "Size", Unit.BYTES),
             figure("used", "Used", Unit.SHARE),
+            figure("held", "Of the database, at first", Unit.SHARE),
             figure("hit_ratio", "Hit ratio", Unit.SHARE),
             figure("flash_read_ms", "Flash read", Unit.MILLISECONDS),
             figure("disk_read_ms", "Disk read", Unit.MILLISECONDS),
@@ -378,6 +379,7 @@ def _hit_ratio(summaries: Sequence[Summary]) -> Section | None:
                 use.mode + (f" ({use.mode_reason})" if use.mode_reason else ""),
                 use.size_bytes,
                 use.used_slots / use.slots if use.slots else None,
+                use.gauges.get("cached_share_before"),
                 use.hit_ratio,
                 use.gauges.get("flash_read_mean_ms"),
                 use.gauges.get("disk_read_mean_ms"),
@@ -413,7 +415,7 @@ def _hit_ratio(summaries: Sequence[Summary]) -> Section | None:
         says=["Hits over hits and misses. What the page cache served is neither."],
         tables=[
             *([over_time] if any(points.values()) else []),
-            show(table),
+            show(without_empty_columns(table)),
             show(counters, folded=True),
         ],
     )

@@ -2,13 +2,14 @@
 """The last part of a run's report: the conditions, the devices, and the paper."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgflash.analyze.grid import figure, row, text
 from pgflash.model.awr import Column, ReportTable, Row, Unit
 from pgflash.model.chart import Chart, ChartForm, ChartSeries
 from pgflash.model.words import size
+from pgflash.report.drawing import Figure
 from pgflash.report.shown import Shown, show
 from pgflash_lab.model.paper import paper_figures
 from pgflash_lab.model.run import Approach, Run
@@ -22,9 +23,17 @@ class Section:
     id: str
     title: str
     says: Sequence[str] = ()
+    #: Drawings of it that open the page.
+    opening: Sequence[Figure] = ()
     tables: Sequence[Shown] = ()
     #: Text and relative address of pages that belong to this one.
     links: Sequence[tuple[str, str]] = ()
+
+    def drawn(self) -> Iterator[Figure]:
+        """Yield every drawing."""
+        yield from self.opening
+        for one in self.tables:
+            yield from one.figures
 
 
 def marked(summary: Summary) -> str:

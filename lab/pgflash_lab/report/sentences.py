@@ -20,10 +20,28 @@ MEANS = {
     "all-on-flash": "with everything on flash",
 }
 
+#: The approach that is nearest to everything on flash.
+BOTH = "wal-and-cache"
+
+#: A cache that was filled holds this much of the database, or the report warns.
+HELD_MIN = 0.95
+
 
 def headline(run: Run, summaries: Sequence[Summary]) -> str:
-    """Return the result in one sentence."""
+    """Return the result in one sentence.
+
+    Where it was measured, it is how near the flash cache comes to having everything on flash.
+    """
     known = {summary.approach.name: summary for summary in summaries}
+    value, near = ratio(summaries, BOTH), paired_ratio(run, BOTH, "all-on-flash")
+    if value is not None and near is not None:
+        base = known[base_of(known[BOTH].approach)]
+        than = "the array alone" if _is_plain(base) else f"“{base.approach.title}”"
+        return (
+            f"{'On emulated devices, ' if run.emulated_devices else ''}WAL on flash and the flash "
+            f"cache together reached {value:.2f} times the throughput of {than}, and "
+            f"{percent(near)} of that of everything on flash."
+        )
     parts: dict[str, list[str]] = {}
     for summary in summaries:
         approach = summary.approach
@@ -57,20 +75,6 @@ def _is_plain(summary: Summary) -> bool:
     return {approach.data, approach.wal} == {"array"} and not approach.cache
 
 
-def second_line(run: Run, summaries: Sequence[Summary]) -> str:
-    """Return how near the cache comes to having everything on flash, or an empty text."""
-    near = paired_ratio(run, "wal-and-cache", "all-on-flash")
-    if near is None:
-        return ""
-    cpu_ms = {s.approach.name: s.server_cpu_ms_per_transaction for s in summaries}
-    return (
-        f"WAL on flash and the flash cache together reach {percent(near)} of the throughput of "
-        "everything on flash (median of the paired repeats), at "
-        f"{cpu_ms['wal-and-cache']:.2f} ms of server CPU a transaction against "
-        f"{cpu_ms['all-on-flash']:.2f} ms."
-    )
-
-
 def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
     """Return what weakens the figures, the most important first."""
     found = []
@@ -82,9 +86,9 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
             f"The devices were emulated ({names}): file calls were delayed as such a device "
             "would. The ratios show how PostgreSQL behaves on them, not what any product does."
         )
-    polluted = [summary.approach.title for summary in summaries if summary.polluted]
+    polluted = [summary for summary in summaries if summary.polluted]
     if polluted:
-        whose = "every approach" if len(polluted) == len(summaries) else ", ".join(polluted)
+        whose = _which(polluted, summaries)
         found.append(
             f"Other programs took much of the processors in every attempt of {whose}. These "
             "figures are marked, and not to be relied on."
@@ -94,15 +98,42 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
         for summary in summaries
         if summary.spread > 0.1
     )
+    prefilled = run.parameters.get("prefill") == "True"
+    found.extend(
+        f"{summary.approach.title}: when measuring began, the flash cache held only "
+        f"{percent(held)} of the database."
+        for summary in summaries
+        if prefilled and (held := _held_at_first(summary)) < HELD_MIN
+    )
     single = [summary for summary in summaries if len(summary.attempts) == 1]
     if single:
-        which = (
-            "every approach"
-            if len(single) == len(summaries)
-            else ", ".join(s.approach.title for s in single)
-        )
-        found.append(f"Measured only once: {which}.")
+        why = _no_time(run, single)
+        found.append(f"Measured only once{why}: {_which(single, summaries)}.")
     return found
+
+
+def _no_time(run: Run, single: Sequence[Summary]) -> str:
+    """Say that the run's time limit left repeats out, if it did."""
+    texts = (run.parameters.get(name, "") for name in ("repeats", "time_limit_s"))
+    repeats, limit_s = (int(text) if text.isdecimal() else 0 for text in texts)
+    made = {(one.approach, one.repeat) for one in run.attempts}
+    left_out = all((one.approach.name, repeats) not in made for one in single)
+    if repeats < 2 or not limit_s or run.stopped or not left_out:
+        return ""
+    return f", as the time limit of {limit_s} s left no room for a repeat"
+
+
+def _which(some: Sequence[Summary], summaries: Sequence[Summary]) -> str:
+    """Name approaches, or say that they are all."""
+    if len(some) == len(summaries):
+        return "every approach"
+    return ", ".join(summary.approach.title for summary in some)
+
+
+def _held_at_first(summary: Summary) -> float:
+    """Return the least share of the database that the flash cache held when measuring began."""
+    caches = [one.cache for one in summary.attempts if one.cache]
+    return min((one.gauges.get("cached_share_before", 1.0) for one in caches), default=1.0)
 
 
 def ceiling(summaries: Sequence[Summary]) -> str:

@@ -18,6 +18,7 @@ from pgflash.api import read_period
 from pgflash.model.waits import WaitClass
 from pgflash_lab.model.run import Attempt, CacheUse
 from pgflash_lab.postgres import PgInstall
+from pgflash_lab.report.sentences import HELD_MIN
 from pgflash_lab.store import Store
 from support.cached import has_contrib
 from support.patience import PATIENCE_S, eventually
@@ -240,6 +241,7 @@ def _each_miss_has_its_reason(cache: CacheUse, *, prefilled: bool) -> None:
     assert counters["misses"] <= not_cached + dropped + not_put_in
     # Of a database that was read block by block the load finds all but what it makes anew.
     assert not_cached < (0.2 if prefilled else 1.0) * cache.slots
+    assert not prefilled or cache.gauges["cached_share_before"] > HELD_MIN
 
 
 def _each_server_has_its_report(folder: Path, cached: Attempt) -> None:
