@@ -7,6 +7,7 @@ depends on.  Sizes are written as in PostgreSQL.
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Self
 
 from pgflash.errors import UsageError
 from pgflash.model.sizes import read_size
@@ -66,6 +67,10 @@ class Parameters:
         if self.cache_times:
             return self.cache_times * size_bytes(self.shared_buffers, name="shared_buffers")
         return size_bytes(self.cache_size, name="cache_size")
+
+    def seeded(self, number: int) -> Self:
+        """Return the same with a seed for the draws of one attempt."""
+        return dataclasses.replace(self, seed=self.seed * 10_000 + number)
 
     def require_least(self, least: int, *names: str) -> None:
         """Refuse numbers below the least that makes sense."""

@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -192,13 +193,27 @@ def _parameters(
     _refuse_unknown(values, known, source)
     _refuse_unknown(changes, known, source)
     with _named(source):
+        _refuse_unknown_choices(kind, values)
         return _changed(msgspec.convert(values, kind), changes)
 
 
 def _changed(parameters: Parameters, changes: Mapping[str, str]) -> Parameters:
     """Return parameters of the same class with some replaced by texts."""
+    _refuse_unknown_choices(type(parameters), changes)
     texts = msgspec.to_builtins(parameters) | dict(changes)
     return msgspec.convert(texts, type(parameters), strict=False)
+
+
+def _refuse_unknown_choices(kind: type[Parameters], values: Mapping[str, Any]) -> None:
+    """Refuse a word that is none of those which a parameter can be, and name them."""
+    for one in dataclasses.fields(kind):
+        if one.name in values and isinstance(one.type, type) and issubclass(one.type, StrEnum):
+            choices = list(one.type)
+            if values[one.name] not in choices:
+                raise ScenarioError(
+                    f'{one.name}: there is no "{values[one.name]}"',
+                    hint=f"Known: {', '.join(choices)}.",
+                )
 
 
 def _check_changes(parameters: Parameters, approach: Approach, source: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 
 from pgflash_lab.account import make_server_dir
-from pgflash_lab.oltp import OltpConfig, load
+from pgflash_lab.oltp import OltpParameters, load
 from pgflash_lab.oltp.driver import choose_constants, pgbench_command
 from pgflash_lab.oltp.scripts import SCRIPTS
 from pgflash_lab.oltp.sql_files import read_terminal
@@ -22,8 +22,9 @@ from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cached import CachedServer, client_program, create_cached
 from support.cluster import ClusterFactory
+from support.workloads import parameters_of
 
-CONFIG = OltpConfig(warehouses=1, clients=2, duration_s=3600, ramp_up_s=0, seed=5)
+PARAMETERS = parameters_of(OltpParameters, warehouses=1, measure_s=3600, seed=5)
 #: Transactions a second: enough to see, and little for a machine that also runs a browser.
 FEW = 20
 
@@ -42,7 +43,7 @@ def create_watched(factory: ClusterFactory, install: PgInstall) -> CachedServer:
             "pgflash.write_budget": "1TB",
         },
     )
-    load(cached.server.conninfo(), CONFIG)
+    load(cached.server.conninfo(), PARAMETERS)
     with cached.server.connect() as connection:
         connection.execute(f'create table "{EVIL}" as select generate_series(1, 20000) as i')
         connection.execute("select pgflash_set_cache_policy(%s, 'keep')", (f'"{EVIL}"',))
@@ -64,7 +65,7 @@ def under_load(server: Server, *, rate_tps: int = FEW) -> Iterator[subprocess.Po
     command = pgbench_command(
         Path(client_program(server.install, "pgbench")),
         server.conninfo(),
-        CONFIG,
+        PARAMETERS,
         constants,
         scripts_dir=folder,
         log_prefix=folder / "transactions",

@@ -20,7 +20,7 @@ from random import Random
 import psycopg
 
 from pgflash_lab.bulk.loader import ACCOUNTS
-from pgflash_lab.bulk.model import BLOCKS, Batch, BulkConfig, BulkError, BulkResult
+from pgflash_lab.bulk.model import BLOCKS, Batch, BulkError, BulkParameters, BulkResult, Phase
 from pgflash_lab.workload import Observer
 
 _SALE = "COPY load.sale (account, amount, note) FROM STDIN"
@@ -44,15 +44,17 @@ class Block:
     audit_amount: int
 
 
-def make_blocks(config: BulkConfig, *, count: int = BLOCKS) -> tuple[Block, ...]:
+def make_blocks(parameters: BulkParameters, *, count: int = BLOCKS) -> tuple[Block, ...]:
     """Return blocks of rows, the same for the same seed."""
-    return tuple(_block(config, Random(f"{config.seed} block {number}")) for number in range(count))
+    return tuple(
+        _block(parameters, Random(f"{parameters.seed} block {number}")) for number in range(count)
+    )
 
 
-def run(conninfo: str, config: BulkConfig, observer: Observer | None = None) -> BulkResult:
+def run(conninfo: str, parameters: BulkParameters, observer: Observer | None = None) -> BulkResult:
     """Load all batches, or scan for the given time, and return the result."""
     observer = observer or Observer()
-    crew = _Crew(conninfo, config)
+    crew = _Crew(conninfo, parameters)
     with crew:
         started_at = datetime.now(tz=UTC).isoformat(timespec="seconds")
         observer.measuring_began()
@@ -61,10 +63,10 @@ def run(conninfo: str, config: BulkConfig, observer: Observer | None = None) -> 
     batches = tuple(sorted(crew.done, key=lambda batch: batch.ended_s))
     if not batches:
         raise BulkError("no operation ended during the run", hint="Run longer.")
-    if config.phase == "write":
+    if parameters.phase is Phase.WRITE:
         _require_in_ledger(conninfo, [batch.number for batch in batches])
     return BulkResult(
-        config=config,
+        parameters=parameters,
         started_at=started_at,
         elapsed_s=batches[-1].ended_s,
         batches=batches,
@@ -72,14 +74,14 @@ def run(conninfo: str, config: BulkConfig, observer: Observer | None = None) -> 
     )
 
 
-def _block(config: BulkConfig, random: Random) -> Block:
+def _block(parameters: BulkParameters, random: Random) -> Block:
     """Make the rows of one batch."""
     sales, audits = [], []
-    sale_amounts = [random.randrange(1000) for _ in range(config.sale_rows)]
+    sale_amounts = [random.randrange(1000) for _ in range(parameters.sale_rows)]
     for amount in sale_amounts:
         note = random.randbytes(NOTE_BYTES // 2).hex()
         sales.append(f"{random.randrange(ACCOUNTS)}\t{amount}\t{note}\n")
-    audit_amounts = [random.randrange(1000) for _ in range(config.audit_rows)]
+    audit_amounts = [random.randrange(1000) for _ in range(parameters.audit_rows)]
     for amount in audit_amounts:
         audits.append(f"{amount}\t{random.randbytes(NOTE_BYTES // 2).hex()}\n")
     return Block(
@@ -93,14 +95,14 @@ def _block(config: BulkConfig, random: Random) -> Block:
 class _Crew:
     """The clients of a run, their sessions, and their results."""
 
-    def __init__(self, conninfo: str, config: BulkConfig) -> None:
+    def __init__(self, conninfo: str, parameters: BulkParameters) -> None:
         self.done: list[Batch] = []
         self.cpu_s = 0.0
         self._conninfo = conninfo
-        self._config = config
-        self._blocks = make_blocks(config) if config.phase == "write" else ()
+        self._parameters = parameters
+        self._blocks = make_blocks(parameters) if parameters.phase is Phase.WRITE else ()
         self._job: Callable[[psycopg.Connection, int], tuple[int, float]] = (
-            self._load_batch if config.phase == "write" else self._scan
+            self._load_batch if parameters.phase is Phase.WRITE else self._scan
         )
         self._lock = threading.Lock()
         self._next = 1
@@ -112,7 +114,7 @@ class _Crew:
 
     def __enter__(self) -> "_Crew":
         try:
-            for _ in range(self._config.clients):
+            for _ in range(self._parameters.clients):
                 self._connections.append(
                     psycopg.connect(
                         self._conninfo, autocommit=True, application_name="pgflash load"
@@ -185,14 +187,14 @@ class _Crew:
             self._next += 1
         if self._stop.is_set():
             return None
-        if self._config.phase == "write":
-            return number if number <= self._config.batches else None
-        over = time.monotonic() - self._began >= self._config.duration_s
+        if self._parameters.phase is Phase.WRITE:
+            return number if number <= self._parameters.batches else None
+        over = time.monotonic() - self._began >= self._parameters.scan_s
         return None if over else number
 
     def _load_batch(self, connection: psycopg.Connection, number: int) -> tuple[int, float]:
         """Load one batch; return its rows, and how long it waited for the archiver."""
-        config, block = self._config, self._blocks[number % BLOCKS]
+        parameters, block = self._parameters, self._blocks[number % BLOCKS]
         waited_s = self._await_archiver(connection)
         with connection.transaction():
             connection.execute("SELECT set_config('load.batch', %s, true)", (str(number),))
@@ -203,20 +205,20 @@ class _Crew:
                 "INSERT INTO load.ledger VALUES (%s, %s, %s, %s, %s)",
                 (
                     number,
-                    config.sale_rows,
+                    parameters.sale_rows,
                     block.sale_amount,
-                    config.audit_rows,
+                    parameters.audit_rows,
                     block.audit_amount,
                 ),
             )
-        return config.batch_rows, waited_s
+        return parameters.batch_rows, waited_s
 
     def _await_archiver(self, connection: psycopg.Connection) -> float:
         """Wait until few enough segments wait for the archiver; return how long that took."""
-        if self._config.unarchived_max == 0:
+        if self._parameters.unarchived_max == 0:
             return 0.0
         row = connection.execute(
-            "SELECT load.await_archiver(%s)", (self._config.unarchived_max,)
+            "SELECT load.await_archiver(%s)", (self._parameters.unarchived_max,)
         ).fetchone()
         assert row is not None
         return float(row[0])

@@ -5,7 +5,7 @@ from importlib import resources
 
 import psycopg
 
-from pgflash_lab.bulk.model import BulkConfig
+from pgflash_lab.bulk.model import BulkParameters
 from pgflash_lab.loading import Progress
 
 #: Accounts are drawn from this many.
@@ -23,14 +23,14 @@ SELECT 0, count(*), sum(amount), 0, 0 FROM load.sale
 """
 
 
-def load(conninfo: str, config: BulkConfig, progress: Progress | None = None) -> None:
+def load(conninfo: str, parameters: BulkParameters, progress: Progress | None = None) -> None:
     """Make the schema "load" and fill the hot table, in one transaction."""
     report = progress or (lambda _stage, _fraction: None)
     with psycopg.connect(conninfo, application_name="pgflash load") as connection:
         connection.execute("SET LOCAL maintenance_work_mem = '256MB'")
         connection.execute(_text("tables.sql").encode())
         report("load rows", 0.0)
-        connection.execute(_BASE, {"rows": config.base_rows, "accounts": ACCOUNTS})
+        connection.execute(_BASE, {"rows": parameters.base_rows, "accounts": ACCOUNTS})
         connection.execute(_LEDGER)
         report("create indexes", 0.0)
         connection.execute(_text("indexes.sql").encode())

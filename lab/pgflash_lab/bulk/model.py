@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The input of the load workload and its result."""
+"""The parameters of the load workload and its result."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from pgflash.errors import PgflashError, UsageError
-
-#: Each phase, and what one operation of it is.
-PHASES = {"write": "a batch of rows, committed", "read": "a scan of the hot table"}
+from pgflash.errors import PgflashError
+from pgflash_lab.parameters import Parameters, require
 
 #: A row of either table with its header, in a full page.
 ROW_BYTES = 360
@@ -17,39 +16,41 @@ BLOCKS = 16
 
 
 class BulkError(PgflashError):
-    """The load workload could not be loaded or run, or a batch is not whole."""
+    """The load workload could not be run, or a batch is not whole."""
+
+
+class Phase(StrEnum):
+    """Which of the two is measured."""
+
+    #: Batches of rows, each committed.
+    WRITE = "write"
+    #: Scans of the hot table.
+    READ = "read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkConfig:
+class BulkParameters(Parameters):
     """Rows that exist before, and a load or scans that follow."""
 
     #: Size of the hot table before the load; the read phase scans it.
     base_mb: int
-    seed: int = 1
-    phase: str = "write"
-    clients: int = 4
-    #: Size of both tables together.
+    #: Size of what is loaded into both tables together.
     load_mb: int = 256
+    phase: Phase = Phase.WRITE
     batch_kb: int = 512
     #: A batch waits while more segments than this are not archived; 0: it never waits.
     unarchived_max: int = 4
-    #: Duration of the read phase.
-    duration_s: int = 10
+    #: How long the read phase scans.
+    scan_s: int = 15
 
     def __post_init__(self) -> None:
-        """Refuse values that could not be loaded or run."""
-        if self.phase not in PHASES:
-            raise UsageError(
-                f'load: there is no phase "{self.phase}"', hint=f"Known: {', '.join(PHASES)}."
-            )
-        for name in ("base_mb", "clients", "load_mb", "batch_kb", "duration_s"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"load: {name} must be at least 1")
-        if self.unarchived_max < 0:
-            raise UsageError("load: unarchived_max must not be negative")
-        if self.audit_rows < 1:
-            raise UsageError("load: batch_kb is less than a row of each table")
+        """Refuse what cannot be run."""
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
+        Parameters.__post_init__(self)
+        self.require_least(1, "base_mb", "load_mb", "batch_kb", "scan_s")
+        self.require_least(0, "unarchived_max")
+        require(self.audit_rows > 0, "batch_kb", "is less than a row of each table")
 
     @property
     def base_rows(self) -> int:
@@ -98,7 +99,7 @@ class Batch:
 class BulkResult:
     """A finished load, or scans during the given time."""
 
-    config: BulkConfig
+    parameters: BulkParameters
     #: ISO 8601, UTC.
     started_at: str
     elapsed_s: float

@@ -8,7 +8,7 @@ archiver still has to do then is a fact, but not part of the duration.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -18,10 +18,9 @@ from pgflash_lab.bulk import archive as copies
 from pgflash_lab.bulk.consistency import check
 from pgflash_lab.bulk.driver import run
 from pgflash_lab.bulk.loader import load
-from pgflash_lab.bulk.model import Batch, BulkConfig, BulkResult
+from pgflash_lab.bulk.model import Batch, BulkParameters, BulkResult, Phase
 from pgflash_lab.model.run import Approach, Latency, Second, Step
 from pgflash_lab.oltp.measure import summarize
-from pgflash_lab.parameters import Parameters
 from pgflash_lab.workload import Context, Figures, MeasureError, Observer, sources_key
 
 #: Loading, to estimate the remaining time: a constant part and one for each megabyte.
@@ -39,39 +38,6 @@ _STEPS = 10
 _ARCHIVED_WAIT_S = 120.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BulkParameters(Parameters):
-    """What exists, what is loaded, and which of the two is measured."""
-
-    base_mb: int
-    load_mb: int = 256
-    phase: str = "write"
-    batch_kb: int = 512
-    unarchived_max: int = 4
-    #: How long the read phase scans.
-    scan_s: int = 15
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
-        # Not super(): in a dataclass with slots, the class differs from that in which this method
-        # was made.
-        Parameters.__post_init__(self)
-        self.config(archived=True)  # refuses the rest
-
-    def config(self, *, archived: bool, repeat: int = 0) -> BulkConfig:
-        """Return the load's configuration; without an archiver, it does not wait for one."""
-        return BulkConfig(
-            base_mb=self.base_mb,
-            seed=self.seed * 10_000 + repeat,
-            phase=self.phase,
-            clients=self.clients,
-            load_mb=self.load_mb,
-            batch_kb=self.batch_kb,
-            unarchived_max=self.unarchived_max if archived else 0,
-            duration_s=self.scan_s,
-        )
-
-
 class BulkWorkload:
     """A bulk load whose WAL is archived, and scans of the loaded data."""
 
@@ -85,7 +51,7 @@ class BulkWorkload:
 
     def database_bytes(self, parameters: BulkParameters) -> int:
         """Return about how big the database gets, and the WAL with its copies."""
-        loaded_mb = parameters.load_mb if parameters.phase == "write" else 0
+        loaded_mb = parameters.load_mb if parameters.phase is Phase.WRITE else 0
         return round((_INDEXED * parameters.base_mb + 6 * loaded_mb) * 2**20)
 
     def load_s(self, parameters: BulkParameters) -> float:
@@ -96,7 +62,7 @@ class BulkWorkload:
         """Make the rows that exist before the load."""
         load(
             conninfo,
-            parameters.config(archived=False),
+            parameters,
             lambda stage, _done: listener.stage(f"loading {stage}"),
         )
 
@@ -118,7 +84,7 @@ class BulkWorkload:
 
     def expected_s(self, parameters: BulkParameters) -> float:
         """Return how long the phase takes if a slow device holds everything."""
-        if parameters.phase == "read":
+        if parameters.phase is Phase.READ:
             return parameters.scan_s
         return parameters.load_mb / _WRITE_MB_S
 
@@ -133,12 +99,11 @@ class BulkWorkload:
 
     def measure(self, context: Context[BulkParameters], observer: Observer) -> Figures:
         """Load or scan; then check that the archiver has done its part."""
-        config = context.parameters.config(
-            archived=context.archive is not None, repeat=context.repeat
-        )
-        result = run(context.conninfo, config, observer)
-        figures = _figures(result)
-        if context.archive is None or config.phase != "write":
+        parameters = context.parameters.seeded(context.repeat)
+        if context.archive is None:
+            parameters = replace(parameters, unarchived_max=0)  # there is nothing to wait for
+        figures = _figures(run(context.conninfo, parameters, observer))
+        if context.archive is None or parameters.phase is Phase.READ:
             return figures
         figures.facts.update(_archived(context))
         return figures
@@ -190,7 +155,7 @@ def _await_archived(connection: psycopg.Connection) -> None:
 
 def _figures(result: BulkResult) -> Figures:
     """Return the result in the lab's terms."""
-    write = result.config.phase == "write"
+    write = result.parameters.phase is Phase.WRITE
     everything = _latency(result.batches)
     return Figures(
         started_at=result.started_at,

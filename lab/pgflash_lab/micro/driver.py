@@ -16,13 +16,22 @@ from pathlib import Path
 
 import psycopg
 
-from pgflash_lab.micro.model import NEW_ROWS_PER_MB, MicroConfig, MicroError, MicroResult, Side
+from pgflash_lab.micro.model import (
+    NEW_ROWS_PER_MB,
+    MicroError,
+    MicroParameters,
+    MicroResult,
+    Pattern,
+    Side,
+)
 from pgflash_lab.model.run import Latency
 from pgflash_lab.oltp.measure import summarize, time_line
 from pgflash_lab.pgbench import log_files, measure_pgbench
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.workload import Observer
 
+#: Connecting and preparing, before the measured window begins.
+RAMP_UP_S = 1
 DEFAULT_TABLESPACE = "pg_default"
 
 _SIDES = tuple(Side)
@@ -40,7 +49,7 @@ class Operations:
 def run(
     install: PgInstall,
     conninfo: str,
-    config: MicroConfig,
+    parameters: MicroParameters,
     workdir: Path,
     observer: Observer | None = None,
     *,
@@ -60,17 +69,17 @@ def run(
     command = pgbench_command(
         install.bindir / "pgbench",
         conninfo,
-        config,
+        parameters,
         tablespaces=tablespaces or {},
-        script=_write_script(config, workdir),
+        script=_write_script(parameters, workdir),
         log_prefix=log_prefix,
     )
     ended = measure_pgbench(
         install,
         command,
         workdir=workdir,
-        ramp_up_s=config.ramp_up_s,
-        duration_s=config.duration_s,
+        ramp_up_s=RAMP_UP_S,
+        duration_s=parameters.measure_s,
         observer=observer,
     )
     log = Operations()
@@ -80,9 +89,9 @@ def run(
     if not log.ends_us:
         raise MicroError("no operation ended during the run", hint="Run longer.")
     after = _changes(conninfo)
-    writes = config.pattern == "random-write"
+    writes = parameters.pattern is Pattern.RANDOM_WRITE
     return _result(
-        config,
+        parameters,
         log,
         started_at=started_at,
         acknowledged={side: log.sides.count(side) if writes else 0 for side in _SIDES},
@@ -94,7 +103,7 @@ def run(
 def pgbench_command(
     program: Path,
     conninfo: str,
-    config: MicroConfig,
+    parameters: MicroParameters,
     *,
     tablespaces: Mapping[str, str],
     script: Path,
@@ -102,22 +111,22 @@ def pgbench_command(
 ) -> list[str]:
     """Return pgbench's command line."""
     variables: dict[str, str | int] = {
-        "rows": config.rows,
-        "new_rows": config.write_mb * NEW_ROWS_PER_MB,
+        "rows": parameters.rows,
+        "new_rows": parameters.write_mb * NEW_ROWS_PER_MB,
         **{side: tablespaces.get(side, DEFAULT_TABLESPACE) for side in _SIDES},
     }
     return [
         str(program),
         "--no-vacuum",
         # A statement that creates a table takes no parameters.
-        f"--protocol={'simple' if config.pattern == 'sequential-write' else 'prepared'}",
+        f"--protocol={'simple' if parameters.pattern is Pattern.SEQUENTIAL_WRITE else 'prepared'}",
         "--log",
         f"--log-prefix={log_prefix}",
         "--progress=1",
-        f"--client={config.clients}",
-        f"--jobs={config.threads}",
-        f"--time={config.ramp_up_s + config.duration_s}",
-        f"--random-seed={config.seed}",
+        f"--client={parameters.clients}",
+        f"--jobs={parameters.threads}",
+        f"--time={RAMP_UP_S + parameters.measure_s}",
+        f"--random-seed={parameters.seed}",
         *(f"--define={name}={value}" for name, value in variables.items()),
         f"--file={script}",
         conninfo,
@@ -138,9 +147,9 @@ def read_operations(lines: Iterable[str], log: Operations) -> None:
         log.ends_us.append(end_s * 1_000_000 + end_us)
 
 
-def _write_script(config: MicroConfig, workdir: Path) -> Path:
+def _write_script(parameters: MicroParameters, workdir: Path) -> Path:
     """Write the pattern's script to the work folder."""
-    name = f"{config.pattern}.sql"
+    name = f"{parameters.pattern}.sql"
     script = workdir / name
     text = resources.files(__package__).joinpath("patterns", name).read_text(encoding="utf-8")
     script.write_text(text, encoding="utf-8")
@@ -158,7 +167,7 @@ def _changes(conninfo: str) -> dict[str, int]:
 
 
 def _result(
-    config: MicroConfig,
+    parameters: MicroParameters,
     log: Operations,
     *,
     started_at: str,
@@ -170,7 +179,7 @@ def _result(
     begin_us = min(
         end - latency for end, latency in zip(log.ends_us, log.latencies_us, strict=True)
     )
-    zero_us = begin_us + config.ramp_up_s * 1_000_000
+    zero_us = begin_us + RAMP_UP_S * 1_000_000
     # An operation that takes seconds may end after the time is up; it counts, with its time.
     end_us = max(log.ends_us)
     if end_us <= zero_us:
@@ -180,7 +189,7 @@ def _result(
         if end > zero_us:
             by_side[side].append(latency)
     return MicroResult(
-        config=config,
+        parameters=parameters,
         started_at=started_at,
         elapsed_s=(end_us - begin_us) / 1_000_000,
         window_s=(end_us - zero_us) / 1_000_000,

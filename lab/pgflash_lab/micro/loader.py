@@ -7,10 +7,10 @@ import psycopg
 from psycopg import sql
 
 from pgflash_lab.loading import Progress, statements_of
-from pgflash_lab.micro.model import FILL_PERCENT, MicroConfig, Side
+from pgflash_lab.micro.model import FILL_PERCENT, MicroParameters, Side
 
 
-def load(conninfo: str, config: MicroConfig, progress: Progress | None = None) -> None:
+def load(conninfo: str, parameters: MicroParameters, progress: Progress | None = None) -> None:
     """Make the schema "micro" with both tables."""
     report = progress or (lambda _stage, _fraction: None)
     tables = resources.files(__package__).joinpath("sql", "tables.sql").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def load(conninfo: str, config: MicroConfig, progress: Progress | None = None) -
                     sql.SQL(statement).format(
                         table=_table(side),
                         fill=sql.Literal(FILL_PERCENT),
-                        rows=sql.Literal(config.rows),
+                        rows=sql.Literal(parameters.rows),
                     )
                 )
         connection.commit()

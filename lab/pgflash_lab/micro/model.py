@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The input of the micro workload and its result."""
+"""The parameters of the micro workload and its result."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgflash.errors import PgflashError, UsageError
+from pgflash.errors import PgflashError
 from pgflash_lab.model.run import Latency, Second
-
-#: Each pattern, and its operation.
-PATTERNS = {
-    "random-read": "a row, by its number",
-    "random-write": "a row changed, and committed",
-    "sequential-read": "the whole table",
-    "sequential-write": "a new table, not logged",
-}
+from pgflash_lab.parameters import Parameters, require
 
 #: One row with its share of the page header; the table is filled to FILL_PERCENT.
 ROW_BYTES = 244
@@ -25,6 +18,19 @@ NEW_ROWS_PER_MB = 1024
 
 class MicroError(PgflashError):
     """The micro workload could not be loaded or run."""
+
+
+class Pattern(StrEnum):
+    """What is done with both tables; and one operation of it."""
+
+    #: A row, by its number.
+    RANDOM_READ = "random-read"
+    #: A row changed, and committed.
+    RANDOM_WRITE = "random-write"
+    #: The whole table.
+    SEQUENTIAL_READ = "sequential-read"
+    #: A new table, not logged.
+    SEQUENTIAL_WRITE = "sequential-write"
 
 
 class Side(StrEnum):
@@ -40,35 +46,22 @@ class Side(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MicroConfig:
-    """A load of two tables, and a run on both of them."""
+class MicroParameters(Parameters):
+    """Size of each of the tables, and the pattern run on them; half of the clients for each."""
 
     table_mb: int
-    seed: int = 1
-    pattern: str = "random-read"
-    #: Half of them for each table.
-    clients: int = 2
-    ramp_up_s: int = 0
-    duration_s: int = 10
+    pattern: Pattern = Pattern.RANDOM_READ
     #: How much one operation of sequential-write writes.
     write_mb: int = 16
 
     def __post_init__(self) -> None:
-        """Refuse values that could not be loaded or run."""
-        if self.pattern not in PATTERNS:
-            raise UsageError(
-                f'micro: there is no pattern "{self.pattern}"',
-                hint=f"Known: {', '.join(PATTERNS)}.",
-            )
-        for name in ("table_mb", "duration_s", "write_mb"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"micro: {name} must be at least 1")
-        if self.clients < 2 or self.clients % 2:
-            raise UsageError(
-                "micro: clients must be an even number", hint="Half of them work on each table."
-            )
-        if self.ramp_up_s < 0:
-            raise UsageError("micro: ramp_up_s must not be negative")
+        """Refuse what cannot be run."""
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
+        Parameters.__post_init__(self)
+        self.require_least(1, "measure_s", "table_mb", "write_mb")
+        require(self.warmup_s == 0, "warmup_s", "must be 0: the buffers are too few to warm up")
+        require(self.clients % 2 == 0, "clients", "must be even: half of them for each table")
 
     @property
     def rows(self) -> int:
@@ -85,7 +78,7 @@ class MicroConfig:
 class MicroResult:
     """A finished run."""
 
-    config: MicroConfig
+    parameters: MicroParameters
     #: ISO 8601, UTC.
     started_at: str
     elapsed_s: float

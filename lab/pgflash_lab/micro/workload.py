@@ -7,45 +7,23 @@ and written where.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pgflash.progress import Listener
 from pgflash_lab.micro.consistency import check
-from pgflash_lab.micro.driver import run
+from pgflash_lab.micro.driver import RAMP_UP_S, run
 from pgflash_lab.micro.loader import load
-from pgflash_lab.micro.model import MicroConfig, MicroResult, Side
+from pgflash_lab.micro.model import MicroParameters, MicroResult, Side
 from pgflash_lab.model.run import Approach
 from pgflash_lab.oltp.measure import whole_seconds
-from pgflash_lab.parameters import Parameters, require
 from pgflash_lab.workload import Context, Figures, MeasureError, Observer, sources_key
 
-#: Connecting and preparing, before the measured window begins.
-RAMP_UP_S = 1
 #: Loading, to estimate the remaining time: a constant part and one for each megabyte of both
 #: tables.
 _LOAD_S = 4.0
 _LOAD_MB_S = 0.02
 #: A table with its index.
 _INDEXED = 1.15
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MicroParameters(Parameters):
-    """Size of each of the tables, and the pattern run on them."""
-
-    table_mb: int
-    pattern: str = "random-read"
-    write_mb: int = 16
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
-        # Not super(): in a dataclass with slots, the class differs from that in which this method
-        # was made.
-        Parameters.__post_init__(self)
-        self.require_least(1, "measure_s")
-        require(self.warmup_s == 0, "warmup_s", "must be 0: the buffers are too few to warm up")
-        _config(self)  # refuses the rest
 
 
 class MicroWorkload:
@@ -68,7 +46,7 @@ class MicroWorkload:
 
     def load(self, conninfo: str, parameters: MicroParameters, listener: Listener) -> None:
         """Make both tables."""
-        load(conninfo, _config(parameters), lambda stage, done: listener.stage(f"loading {stage}"))
+        load(conninfo, parameters, lambda stage, done: listener.stage(f"loading {stage}"))
 
     def settings(
         self, parameters: MicroParameters, approach: Approach, *, archive: Path | None
@@ -93,16 +71,10 @@ class MicroWorkload:
 
     def measure(self, context: Context[MicroParameters], observer: Observer) -> Figures:
         """Run the pattern; each repeat draws different rows."""
-        config = _config(
-            context.parameters,
-            duration_s=context.parameters.measure_s,
-            ramp_up_s=RAMP_UP_S,
-            seed=1000 + context.repeat,
-        )
         result = run(
             context.install,
             context.conninfo,
-            config,
+            context.parameters.seeded(1000 + context.repeat),
             context.workdir / "micro",
             observer,
             tablespaces=context.tablespaces,
@@ -120,21 +92,6 @@ class MicroWorkload:
     def check(self, conninfo: str, parameters: MicroParameters) -> tuple[str, ...]:
         """Check that both tables contain what they should."""
         return check(conninfo)
-
-
-def _config(
-    parameters: MicroParameters, *, duration_s: int = 1, ramp_up_s: int = 0, seed: int = 0
-) -> MicroConfig:
-    """Return the load's configuration."""
-    return MicroConfig(
-        table_mb=parameters.table_mb,
-        pattern=parameters.pattern,
-        write_mb=parameters.write_mb,
-        clients=parameters.clients,
-        duration_s=duration_s,
-        ramp_up_s=ramp_up_s,
-        seed=parameters.seed * 10_000 + seed,
-    )
 
 
 def _figures(result: MicroResult) -> Figures:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The oltp workload: TPC-C-like, on PostgreSQL, driven by pgbench.
 
-    load(conninfo, config)                  makes and fills the schema "oltp"
-    run(install, conninfo, config, workdir) runs the mix and measures it
+    load(conninfo, parameters)              makes and fills the schema "oltp"
+    run(install, conninfo, parameters, workdir)   runs the mix and measures it
     check_consistency(conninfo)             checks the specification's conditions
 
 Schema, contents, transactions, mix and random draws follow TPC-C 5.11.  The differences: there is
@@ -17,7 +17,7 @@ from pgflash_lab.oltp.loader import load
 from pgflash_lab.oltp.model import (
     LoadResult,
     Mix,
-    OltpConfig,
+    OltpParameters,
     OltpResult,
     ValidityFigure,
     Verdict,
@@ -29,7 +29,7 @@ __all__ = [
     "DriverError",
     "LoadResult",
     "Mix",
-    "OltpConfig",
+    "OltpParameters",
     "OltpResult",
     "ValidityFigure",
     "Verdict",

@@ -23,7 +23,7 @@ import psycopg
 from pgflash_lab.model.run import Latency
 from pgflash_lab.oltp.measure import summarize, time_line
 from pgflash_lab.oltp.model import (
-    OltpConfig,
+    OltpParameters,
     OltpResult,
     ValidityFigure,
 )
@@ -41,6 +41,8 @@ from pgflash_lab.pgbench import DriverError, log_files, measure_pgbench
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.workload import Observer
 
+#: Connecting and preparing, before the measured window begins.
+RAMP_UP_S = 2
 #: pgbench's threads.
 _THREADS = 2
 #: How often a transaction that lost to another one (deadlock) is tried; at least twice, or pgbench
@@ -74,9 +76,11 @@ def choose_constants(*, seed: int, load_constant: int) -> Constants:
 def run(
     install: PgInstall,
     conninfo: str,
-    config: OltpConfig,
+    parameters: OltpParameters,
     workdir: Path,
     observer: Observer | None = None,
+    *,
+    ramp_up_s: int = RAMP_UP_S,
 ) -> OltpResult:
     """Run the mix for the ramp-up and the measured window, and return the result.
 
@@ -87,15 +91,15 @@ def run(
         conninfo, autocommit=True, application_name="pgflash oltp run"
     ) as connection:
         mark = take_mark(connection)
-        if mark.warehouses != config.warehouses:
+        if mark.warehouses != parameters.warehouses:
             raise DriverError(
-                f"the database has {mark.warehouses} warehouses, not {config.warehouses}",
+                f"the database has {mark.warehouses} warehouses, not {parameters.warehouses}",
                 hint="Run with the number that was loaded, or load again.",
             )
     constants = choose_constants(seed=mark.seed, load_constant=mark.c_last_constant)
     started_at = datetime.now(tz=UTC).isoformat(timespec="seconds")
     log, client_cpu_s = _run_pgbench(
-        install, conninfo, config, constants, workdir, observer or Observer()
+        install, conninfo, parameters, constants, workdir, observer or Observer(), ramp_up_s
     )
     if not log.ends_us:
         raise DriverError("no transaction ended during the run", hint="Run longer.")
@@ -110,7 +114,8 @@ def run(
             counts[script] += 1
         validity = judge_run(connection, mark, counts)
     return _result(
-        config=config,
+        parameters=parameters,
+        ramp_up_s=ramp_up_s,
         constants=constants,
         started_at=started_at,
         log=log,
@@ -129,11 +134,12 @@ def run(
 def pgbench_command(
     program: Path,
     conninfo: str,
-    config: OltpConfig,
+    parameters: OltpParameters,
     constants: Constants,
     *,
     scripts_dir: Path,
     log_prefix: Path,
+    ramp_up_s: int = RAMP_UP_S,
 ) -> list[str]:
     """Return pgbench's command line."""
     command = [
@@ -143,15 +149,15 @@ def pgbench_command(
         "--log",
         f"--log-prefix={log_prefix}",
         "--progress=1",
-        f"--client={config.clients}",
-        f"--jobs={min(_THREADS, config.clients)}",
-        f"--time={config.ramp_up_s + config.duration_s}",
-        f"--random-seed={config.seed}",
+        f"--client={parameters.clients}",
+        f"--jobs={min(_THREADS, parameters.clients)}",
+        f"--time={ramp_up_s + parameters.measure_s}",
+        f"--random-seed={parameters.seed}",
         f"--max-tries={_TRIES_MAX}",
     ]
     variables = {
-        "warehouses": config.warehouses,
-        "clients": config.clients,
+        "warehouses": parameters.warehouses,
+        "clients": parameters.clients,
         "name_a": NAME_A,
         "name_c": constants.name,
         "customer_a": CUSTOMER_A,
@@ -161,7 +167,8 @@ def pgbench_command(
     }
     command += [f"--define={name}={value}" for name, value in variables.items()]
     command += [
-        f"--file={scripts_dir / script.file}@{weight_of(script, config.mix)}" for script in SCRIPTS
+        f"--file={scripts_dir / script.file}@{weight_of(script, parameters.mix)}"
+        for script in SCRIPTS
     ]
     return [*command, conninfo]
 
@@ -169,10 +176,11 @@ def pgbench_command(
 def _run_pgbench(
     install: PgInstall,
     conninfo: str,
-    config: OltpConfig,
+    parameters: OltpParameters,
     constants: Constants,
     workdir: Path,
     observer: Observer,
+    ramp_up_s: int,
 ) -> tuple[TransactionLog, float]:
     """Run pgbench to its end; return its log and its CPU seconds."""
     for script in SCRIPTS:
@@ -181,17 +189,18 @@ def _run_pgbench(
     command = pgbench_command(
         install.bindir / "pgbench",
         conninfo,
-        config,
+        parameters,
         constants,
         scripts_dir=workdir,
         log_prefix=log_prefix,
+        ramp_up_s=ramp_up_s,
     )
     ended = measure_pgbench(
         install,
         command,
         workdir=workdir,
-        ramp_up_s=config.ramp_up_s,
-        duration_s=config.duration_s,
+        ramp_up_s=ramp_up_s,
+        duration_s=parameters.measure_s,
         observer=observer,
     )
     log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
@@ -206,7 +215,8 @@ def _run_pgbench(
 
 def _result(
     *,
-    config: OltpConfig,
+    parameters: OltpParameters,
+    ramp_up_s: int,
     constants: Constants,
     started_at: str,
     log: TransactionLog,
@@ -224,9 +234,9 @@ def _result(
         end - latency for end, latency in zip(log.ends_us, log.latencies_us, strict=True)
     )
     end_us = max(log.ends_us)
-    window_begin_us = begin_us + config.ramp_up_s * 1_000_000
+    window_begin_us = begin_us + ramp_up_s * 1_000_000
     # Clients stop one by one after the time is up; that tail does not count as throughput.
-    window_end_us = min(end_us, window_begin_us + config.duration_s * 1_000_000)
+    window_end_us = min(end_us, window_begin_us + parameters.measure_s * 1_000_000)
     window_s = (window_end_us - window_begin_us) / 1_000_000
     if window_s <= 0:
         raise DriverError("the run ended during its ramp-up")
@@ -241,7 +251,7 @@ def _result(
             new_orders += script == new_order
 
     return OltpResult(
-        config=config,
+        parameters=parameters,
         started_at=started_at,
         c_last_constant=constants.name,
         c_customer_constant=constants.customer,

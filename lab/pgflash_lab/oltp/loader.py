@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from pgflash_lab.loading import Progress, create_schema, run_all, schema_bytes, statements_of
-from pgflash_lab.oltp.model import LoadResult, OltpConfig
+from pgflash_lab.oltp.model import LoadResult, OltpParameters
 from pgflash_lab.oltp.rows import (
     CUSTOMERS_PER_DISTRICT,
     DISTRICTS,
@@ -45,7 +45,7 @@ _COPY_ROWS = 1_000
 
 def load(
     conninfo: str,
-    config: OltpConfig,
+    parameters: OltpParameters,
     progress: Progress | None = None,
     *,
     replace: bool = False,
@@ -56,17 +56,17 @@ def load(
     """
     report = progress or (lambda _stage, _fraction: None)
     begin = time.monotonic()
-    constant = choose_load_constant(Random(f"{config.seed} c_last"))
+    constant = choose_load_constant(Random(f"{parameters.seed} c_last"))
     with psycopg.connect(conninfo, application_name="pgflash oltp load") as connection:
         create_schema(connection, "oltp", read_sql("tables.sql"), replace=replace)
-        rows_count = _copy_all(connection, config, constant, report)
+        rows_count = _copy_all(connection, parameters, constant, report)
         indexes = statements_of(read_sql("indexes.sql"))
         run_all(connection, "create indexes", indexes, report)
         connection.execute(read_sql("procedures.sql").encode())
         connection.execute(read_sql("terminal.sql").encode())
         connection.execute(
             "INSERT INTO oltp.load VALUES (%s, %s, %s, now())",
-            (config.warehouses, config.seed, constant),
+            (parameters.warehouses, parameters.seed, constant),
         )
         connection.commit()
         connection.autocommit = True
@@ -74,8 +74,8 @@ def load(
         run_all(connection, "vacuum", vacuums, report)
         size_bytes = schema_bytes(connection, "oltp")
     return LoadResult(
-        warehouses=config.warehouses,
-        seed=config.seed,
+        warehouses=parameters.warehouses,
+        seed=parameters.seed,
         c_last_constant=constant,
         rows=rows_count,
         size_bytes=size_bytes,
@@ -84,12 +84,12 @@ def load(
 
 
 def _copy_all(
-    connection: psycopg.Connection, config: OltpConfig, constant: int, report: Progress
+    connection: psycopg.Connection, parameters: OltpParameters, constant: int, report: Progress
 ) -> int:
     """Fill all tables; return the number of rows."""
     now = datetime.now(tz=UTC).isoformat()
-    rows = Rows(seed=config.seed, c_last_constant=constant, now=now)
-    total = ITEMS + config.warehouses * sum(TABLES.values())
+    rows = Rows(seed=parameters.seed, c_last_constant=constant, now=now)
+    total = ITEMS + parameters.warehouses * sum(TABLES.values())
     done = 0
 
     def advance(count: int) -> None:
@@ -101,7 +101,7 @@ def _copy_all(
     # One COPY for each table, so that the load is a few long sequential writes.
     for table in TABLES:
         make = getattr(rows, table)
-        lines = (line for w_id in range(1, config.warehouses + 1) for line in make(w_id))
+        lines = (line for w_id in range(1, parameters.warehouses + 1) for line in make(w_id))
         _copy(connection, table, lines, advance)
     report("load rows", 1.0)
     return done

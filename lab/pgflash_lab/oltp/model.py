@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The input of an oltp load and run, and their results.
+"""The parameters of the oltp workload and its results.
 
 Units come last in a name.  Shares are from 0 to 1.
 """
@@ -7,8 +7,8 @@ Units come last in a name.  Shares are from 0 to 1.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgflash.errors import UsageError
 from pgflash_lab.model.run import Latency, Second
+from pgflash_lab.parameters import Parameters
 
 
 class Mix(StrEnum):
@@ -21,27 +21,23 @@ class Mix(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OltpConfig:
-    """Size of the database and of the load on it."""
+class OltpParameters(Parameters):
+    """Size of the database, and which transactions run.
 
-    warehouses: int = 4
-    clients: int = 8
-    #: Length of the measured window, and of the preceding ramp-up, which is not counted.
-    duration_s: int = 60
-    ramp_up_s: int = 10
+    For a load, the seed determines its rows, and which customers and items are hot in all runs on
+    it. For a run, it determines the order of its terminals' transactions (but not the lines of
+    their orders, which the server draws).
+    """
+
+    warehouses: int
     mix: Mix = Mix.STANDARD
-    #: For a load: its rows, and which customers and items are hot in all runs on it. For a run: the
-    #: order of its terminals' transactions (but not the lines of their orders, which the server
-    #: draws).
-    seed: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse values that could not be loaded or run."""
-        for name in ("warehouses", "clients", "duration_s"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"oltp: {name} must be at least 1")
-        if self.ramp_up_s < 0:
-            raise UsageError("oltp: ramp_up_s must not be negative")
+        """Refuse what cannot be run."""
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
+        Parameters.__post_init__(self)
+        self.require_least(1, "warehouses", "measure_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +79,7 @@ class ValidityFigure:
 class OltpResult:
     """A finished run."""
 
-    config: OltpConfig
+    parameters: OltpParameters
     #: ISO 8601, UTC.
     started_at: str
     #: NURand's constants of the run.

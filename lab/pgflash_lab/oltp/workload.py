@@ -3,7 +3,7 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from pgflash.model.words import percent
@@ -11,11 +11,10 @@ from pgflash.progress import Listener
 from pgflash_lab.conditions import require_all
 from pgflash_lab.model.run import Approach
 from pgflash_lab.oltp.consistency import check_consistency
-from pgflash_lab.oltp.driver import run
+from pgflash_lab.oltp.driver import RAMP_UP_S, run
 from pgflash_lab.oltp.loader import load
 from pgflash_lab.oltp.measure import whole_seconds
-from pgflash_lab.oltp.model import Mix, OltpConfig, OltpResult
-from pgflash_lab.parameters import Parameters
+from pgflash_lab.oltp.model import OltpParameters, OltpResult
 from pgflash_lab.workload import (
     Context,
     Figures,
@@ -24,28 +23,11 @@ from pgflash_lab.workload import (
     sources_key,
 )
 
-#: Connecting and preparing, before the measured window begins.
-RAMP_UP_S = 2
 #: Loading, to estimate the remaining time: a constant part and one for each warehouse.
 _LOAD_S = 10.0
 _LOAD_WAREHOUSE_S = 5.0
 #: About 105 MB a warehouse, on PostgreSQL with indexes.
 _WAREHOUSE_BYTES = 110 * 2**20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OltpParameters(Parameters):
-    """Size of the database, and which transactions run."""
-
-    warehouses: int
-    mix: Mix = Mix.STANDARD
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
-        # Not super(): in a dataclass with slots, the class differs from that in which this method
-        # was made.
-        Parameters.__post_init__(self)
-        self.require_least(1, "warehouses", "measure_s")
 
 
 class OltpWorkload:
@@ -69,10 +51,9 @@ class OltpWorkload:
 
     def load(self, conninfo: str, parameters: OltpParameters, listener: Listener) -> None:
         """Make the warehouses."""
-        config = OltpConfig(warehouses=parameters.warehouses, seed=parameters.seed)
         load(
             conninfo,
-            config,
+            parameters,
             lambda stage, done: listener.stage(f"loading {stage}, {percent(done)}"),
         )
 
@@ -96,21 +77,16 @@ class OltpWorkload:
 
     def prepare(self, context: Context[OltpParameters]) -> None:
         """Warm up with the same load, but other random draws."""
-        warmup_s = context.parameters.warmup_s
-        if warmup_s:
+        parameters = context.parameters.seeded(context.repeat)
+        if parameters.warmup_s:
             context.listener.stage("warming up")
-            config = _config(context, duration_s=warmup_s, ramp_up_s=0, seed=context.repeat)
-            _run(context, config, Observer())
+            warm_up = replace(parameters, measure_s=parameters.warmup_s)
+            _run(context, warm_up, Observer(), ramp_up_s=0)
 
     def measure(self, context: Context[OltpParameters], observer: Observer) -> Figures:
         """Run the mix; each repeat draws other rows, the same for all approaches."""
-        config = _config(
-            context,
-            duration_s=context.parameters.measure_s,
-            ramp_up_s=RAMP_UP_S,
-            seed=1000 + context.repeat,
-        )
-        result = _run(context, config, observer)
+        parameters = context.parameters.seeded(1000 + context.repeat)
+        result = _run(context, parameters, observer, ramp_up_s=RAMP_UP_S)
         if not result.counts_agree:
             raise MeasureError(
                 f"{result.new_orders_acknowledged:,} new orders were acknowledged, but the "
@@ -124,26 +100,19 @@ class OltpWorkload:
         return require_all(check_consistency(conninfo))
 
 
-def _config(
-    context: Context[OltpParameters], *, duration_s: int, ramp_up_s: int, seed: int
-) -> OltpConfig:
-    """Return the load's configuration."""
-    parameters = context.parameters
-    return OltpConfig(
-        warehouses=parameters.warehouses,
-        clients=parameters.clients,
-        duration_s=duration_s,
-        ramp_up_s=ramp_up_s,
-        mix=parameters.mix,
-        seed=parameters.seed * 10_000 + seed,
-    )
-
-
-def _run(context: Context[OltpParameters], config: OltpConfig, observer: Observer) -> OltpResult:
+def _run(
+    context: Context[OltpParameters],
+    parameters: OltpParameters,
+    observer: Observer,
+    *,
+    ramp_up_s: int,
+) -> OltpResult:
     """Run the load with the driver's files in a folder of its own."""
     workdir = context.workdir / "oltp"
     try:
-        return run(context.install, context.conninfo, config, workdir, observer)
+        return run(
+            context.install, context.conninfo, parameters, workdir, observer, ramp_up_s=ramp_up_s
+        )
     finally:
         shutil.rmtree(workdir, ignore_errors=True)
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """The warehouse workload: TPC-H-like, on PostgreSQL.
 
-    load(conninfo, config)            makes and fills the schema "warehouse"
-    run(conninfo, config)             runs queries and refresh functions and measures them
+    load(conninfo, parameters)        makes and fills the schema "warehouse"
+    run(conninfo, parameters)         runs queries and refresh functions and measures them
     check_consistency(conninfo)       checks what the specification says of the contents
 
 Schema, contents, queries, orders of streams and refresh functions follow TPC-H 3.0.1; tpchgen-cli
 writes the contents.  The differences: joins in queries name their conditions, the rows of refresh
 functions are derived from loaded ones, and the other requirements of an audit are not met.  Results
-are never called TPC results (DISCLAIMER).
+are never called TPC results.
 """
 
 from pgflash_lab.conditions import ConditionResult
@@ -16,24 +16,22 @@ from pgflash_lab.warehouse.consistency import check_consistency
 from pgflash_lab.warehouse.driver import DriverError, RunObserver, run
 from pgflash_lab.warehouse.loader import load
 from pgflash_lab.warehouse.model import (
-    DISCLAIMER,
     LoadResult,
     StepResult,
     Use,
-    WarehouseConfig,
+    WarehouseParameters,
     WarehouseResult,
     parse_queries,
 )
 
 __all__ = [
-    "DISCLAIMER",
     "ConditionResult",
     "DriverError",
     "LoadResult",
     "RunObserver",
     "StepResult",
     "Use",
-    "WarehouseConfig",
+    "WarehouseParameters",
     "WarehouseResult",
     "check_consistency",
     "load",

@@ -30,7 +30,7 @@ from pgflash_lab.warehouse.account import Account, CpuSeconds
 from pgflash_lab.warehouse.answers import ANSWERS_SCALE_FACTOR, digest_rows, read_answers
 from pgflash_lab.warehouse.model import (
     StepResult,
-    WarehouseConfig,
+    WarehouseParameters,
     WarehouseResult,
 )
 from pgflash_lab.warehouse.parameters import draw_values, validation_values
@@ -61,18 +61,18 @@ class RunObserver:
 
 def run(
     conninfo: str,
-    config: WarehouseConfig,
+    parameters: WarehouseParameters,
     observer: RunObserver | None = None,
     *,
     cpu_s: CpuSeconds | None = None,
 ) -> WarehouseResult:
-    """Run what the configuration asks for, and return the result.
+    """Run what the parameters ask for, and return the result.
 
     CPU_S returns the server's processor seconds; without it, work is not reported.
     """
     observer = observer or RunObserver()
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        _require_load(connection, config)
+        _require_load(connection, parameters)
     started_at = datetime.now(tz=UTC).isoformat(timespec="seconds")
     steps: list[StepResult] = []
     clock = _Clock()
@@ -81,50 +81,48 @@ def run(
         steps.append(step)
         observer.step_ended(step)
 
-    if config.streams == 1:
+    if parameters.clients == 1:
         with ExitStack() as stack:
             watching = stack.enter_context(psycopg.connect(conninfo, autocommit=True))
-            session = stack.enter_context(open_session(conninfo, config))
+            session = stack.enter_context(open_session(conninfo, parameters))
             account = Account(watching, cpu_s)
             clock.start()
-            for step in _stream_alone(session, config, clock, account, observer):
+            for step in _stream_alone(session, parameters, clock, account, observer):
                 keep(step)
     else:
-        _run_streams(conninfo, config, clock, keep)
+        _run_streams(conninfo, parameters, clock, keep)
     elapsed_s = clock.now_s()
     observer.measuring_ended()
     return WarehouseResult(
-        config=config,
+        parameters=parameters,
         started_at=started_at,
         elapsed_s=elapsed_s,
         steps=tuple(sorted(steps, key=lambda step: step.started_s)),
     )
 
 
-def open_session(conninfo: str, config: WarehouseConfig) -> Connection:
-    """Connect, and apply the configuration's settings."""
+def open_session(conninfo: str, parameters: WarehouseParameters) -> Connection:
+    """Connect, and apply the parameters' settings."""
     connection = psycopg.connect(
         conninfo, autocommit=True, application_name="pgflash warehouse run"
     )
     settings = {
-        "max_parallel_workers_per_gather": str(config.degree - 1),
+        "max_parallel_workers_per_gather": str(parameters.degree - 1),
         "min_parallel_table_scan_size": "1MB",
-        "statement_timeout": f"{config.timeout_s}s",
+        "statement_timeout": f"{parameters.query_timeout_s}s",
     }
-    if config.temp_tablespace:
-        settings["temp_tablespaces"] = config.temp_tablespace
     for name, value in settings.items():
         connection.execute("select set_config(%s, %s, false)", (name, value))
     return connection
 
 
-def query_text(config: WarehouseConfig, query: int, stream: int) -> str:
+def query_text(parameters: WarehouseParameters, query: int, stream: int) -> str:
     """Return a stream's text of a query; stream 0 uses the validation values."""
     if stream == 0:
-        values = validation_values(query, scale_factor=config.scale_factor)
+        values = validation_values(query, scale_factor=parameters.scale_factor)
     else:
-        random = Random(f"{config.seed} {stream} {query}")
-        values = draw_values(query, scale_factor=config.scale_factor, random=random)
+        random = Random(f"{parameters.seed} {stream} {query}")
+        values = draw_values(query, scale_factor=parameters.scale_factor, random=random)
     return fill_in(read_query(query), values)
 
 
@@ -141,35 +139,35 @@ class _Clock:
         return time.monotonic() - self._began_s
 
 
-def _require_load(connection: Connection, config: WarehouseConfig) -> None:
-    """Refuse a database whose contents differ from the configuration."""
+def _require_load(connection: Connection, parameters: WarehouseParameters) -> None:
+    """Refuse a database whose contents differ from the parameters."""
     row = connection.execute("select to_regclass('warehouse.load')").fetchone()
     if row is None or row[0] is None:
         raise DriverError("there is no warehouse in this database", hint="Load one first.")
     row = connection.execute("select scale_factor from warehouse.load").fetchone()
-    if row is None or float(row[0]) != config.scale_factor:
+    if row is None or float(row[0]) != parameters.scale_factor:
         raise DriverError(
             f"the database was loaded with scale factor {row[0] if row else 'none'}, "
-            f"not {config.scale_factor:g}",
+            f"not {parameters.scale_factor:g}",
             hint="Run with the scale factor that was loaded, or load again.",
         )
 
 
 def _stream_alone(
     session: Connection,
-    config: WarehouseConfig,
+    parameters: WarehouseParameters,
     clock: _Clock,
     account: Account,
     observer: RunObserver,
 ) -> Iterator[StepResult]:
     """Run RF1, the queries and RF2, and measure each one's use of the server."""
-    names = [f"Q{query}" for query in config.order(0)]
-    if config.refresh:
+    names = [f"Q{query}" for query in parameters.order(0)]
+    if parameters.refresh:
         names = ["RF1", *names, "RF2"]
     for number, name in enumerate(names, start=1):
         observer.step_began(name, number, len(names))
         account.begin()
-        step = _run_step(session, config, name, stream=0, clock=clock)
+        step = _run_step(session, parameters, name, stream=0, clock=clock)
         session.execute("select pg_stat_force_next_flush()")
         use = account.end()
         yield StepResult(
@@ -184,7 +182,7 @@ def _stream_alone(
 
 
 def _run_step(
-    session: Connection, config: WarehouseConfig, name: str, *, stream: int, clock: _Clock
+    session: Connection, parameters: WarehouseParameters, name: str, *, stream: int, clock: _Clock
 ) -> StepResult:
     """Run one query or refresh function."""
     refresh = name.startswith("RF")
@@ -192,14 +190,14 @@ def _run_step(
         # Stream k uses set k; a single stream uses the first one.
         text = fill_in(read_sql(f"{name.lower()}.sql"), {"set": max(stream, 1)})
     else:
-        text = query_text(config, int(name[1:]), stream)
+        text = query_text(parameters, int(name[1:]), stream)
     started_s = clock.now_s()
     try:
         rows, fetched = _change(session, text) if refresh else _fetch(session, text)
     except psycopg.errors.QueryCanceled as error:
         raise DriverError(
             f"{name} was cancelled after {clock.now_s() - started_s:.0f} s: {error}",
-            hint=f"Its limit is {config.timeout_s} s (timeout_s).",
+            hint=f"Its limit is {parameters.query_timeout_s} s (query_timeout_s).",
         ) from error
     except psycopg.errors.UniqueViolation as error:
         raise DriverError(
@@ -209,7 +207,11 @@ def _run_step(
     except psycopg.Error as error:
         raise DriverError(f"{name} failed: {str(error).strip()}") from error
     elapsed_s = clock.now_s() - started_s
-    if not refresh and _is_answered(config) and not read_answers()[int(name[1:])].agrees(fetched):
+    if (
+        not refresh
+        and _is_answered(parameters)
+        and not read_answers()[int(name[1:])].agrees(fetched)
+    ):
         raise DriverError(
             f"{name} did not give the specification's answer",
             hint="A wrong answer must never happen: keep the server's files and report this.",
@@ -224,10 +226,10 @@ def _run_step(
     )
 
 
-def _is_answered(config: WarehouseConfig) -> bool:
+def _is_answered(parameters: WarehouseParameters) -> bool:
     """Tell whether the right answers are known: for a loaded database that nothing changes."""
-    alone = config.streams == 1 and not config.refresh
-    return alone and config.scale_factor == ANSWERS_SCALE_FACTOR
+    alone = parameters.clients == 1 and not parameters.refresh
+    return alone and parameters.scale_factor == ANSWERS_SCALE_FACTOR
 
 
 def _fetch(session: Connection, text: str) -> tuple[int, list[tuple[Any, ...]]]:
@@ -247,7 +249,10 @@ def _change(session: Connection, text: str) -> tuple[int, list[tuple[Any, ...]]]
 
 
 def _run_streams(
-    conninfo: str, config: WarehouseConfig, clock: _Clock, keep: Callable[[StepResult], None]
+    conninfo: str,
+    parameters: WarehouseParameters,
+    clock: _Clock,
+    keep: Callable[[StepResult], None],
 ) -> None:
     """Run several streams at once, and the refresh functions beside them."""
     errors: list[BaseException] = []
@@ -257,16 +262,16 @@ def _run_streams(
             for name, stream in todo:
                 if errors:
                     return
-                keep(_run_step(session, config, name, stream=stream, clock=clock))
+                keep(_run_step(session, parameters, name, stream=stream, clock=clock))
         except BaseException as error:  # raised again by the thread that waits
             errors.append(error)
 
-    numbers = range(1, config.streams + 1)
-    lists = [[(f"Q{query}", stream) for query in config.order(stream)] for stream in numbers]
-    if config.refresh:
+    numbers = range(1, parameters.clients + 1)
+    lists = [[(f"Q{query}", stream) for query in parameters.order(stream)] for stream in numbers]
+    if parameters.refresh:
         lists.append([(name, stream) for stream in numbers for name in ("RF1", "RF2")])
     with ExitStack() as stack:
-        sessions = [stack.enter_context(open_session(conninfo, config)) for _ in lists]
+        sessions = [stack.enter_context(open_session(conninfo, parameters)) for _ in lists]
         threads = [
             threading.Thread(target=work, args=(session, todo), daemon=True)
             for session, todo in zip(sessions, lists, strict=True)

@@ -25,7 +25,7 @@ from pgflash_lab.warehouse.data import TABLES, expected_rows, find_program, gene
 from pgflash_lab.warehouse.model import (
     REFRESH_SETS,
     LoadResult,
-    WarehouseConfig,
+    WarehouseParameters,
     refresh_orders,
 )
 from pgflash_lab.warehouse.texts import fill_in, read_sql
@@ -35,7 +35,7 @@ _COPY_BYTES = 256 * 1024
 
 def load(
     conninfo: str,
-    config: WarehouseConfig,
+    parameters: WarehouseParameters,
     progress: Progress | None = None,
     *,
     replace: bool = False,
@@ -53,15 +53,15 @@ def load(
     ):
         create_schema(connection, "warehouse", read_sql("tables.sql"), replace=replace)
         report("make rows", 0.0)
-        files = generate(Path(folder), scale_factor=config.scale_factor)
-        rows = _copy_all(connection, files, config.scale_factor, report)
+        files = generate(Path(folder), scale_factor=parameters.scale_factor)
+        rows = _copy_all(connection, files, parameters.scale_factor, report)
         run_all(connection, "create indexes", statements_of(read_sql("indexes.sql")), report)
-        size = {"sets": REFRESH_SETS, "size": refresh_orders(config.scale_factor)}
+        size = {"sets": REFRESH_SETS, "size": refresh_orders(parameters.scale_factor)}
         refreshes = fill_in(read_sql("refreshes.sql"), size)
         run_all(connection, "lay out refreshes", statements_of(refreshes), report)
         connection.execute(
             "INSERT INTO warehouse.load VALUES (%s, %s, now())",
-            (str(config.scale_factor), REFRESH_SETS),
+            (str(parameters.scale_factor), REFRESH_SETS),
         )
         connection.commit()
         connection.autocommit = True
@@ -70,7 +70,7 @@ def load(
         run_all(connection, "vacuum", vacuums, report)
         size_bytes = schema_bytes(connection, "warehouse")
     return LoadResult(
-        scale_factor=config.scale_factor,
+        scale_factor=parameters.scale_factor,
         rows=rows,
         size_bytes=size_bytes,
         elapsed_s=time.monotonic() - begin,

@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The input of a warehouse load and run, and their results.
+"""The parameters of the warehouse workload and its result.
 
-Plain frozen dataclasses of numbers and strings.  Units come last in a name.
+Units come last in a name.
 """
 
 import re
 from dataclasses import dataclass
 from math import exp, log
 
-from pgflash.errors import UsageError
+from pgflash_lab.parameters import Parameters, ScenarioError, require, size_bytes
 from pgflash_lab.warehouse.parameters import QUERIES
-
-#: To be shown wherever a result of this workload is shown.
-DISCLAIMER = (
-    "TPC-H-like: derived from the TPC-H specification, not audited and not comparable to "
-    "published TPC-H results."
-)
 
 #: Order keys are four bytes: the largest is 6,000,000 times the scale factor.
 SCALE_FACTOR_MAX = 300.0
@@ -52,7 +46,7 @@ def parse_queries(text: str) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",")]
     numbers = [int(word) for word in words if re.fullmatch(r"\d{1,2}", word)]
     if len(numbers) != len(words) or not set(numbers) <= set(QUERIES):
-        raise UsageError(
+        raise ScenarioError(
             f'warehouse: queries "{text}" are none',
             hint="Name all, scan-heavy, others, or numbers from 1 to 22: 1,6,18.",
         )
@@ -60,41 +54,56 @@ def parse_queries(text: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WarehouseConfig:
-    """Size of the database, and the queries to run."""
+class WarehouseParameters(Parameters):
+    """Size of the database and the queries to run.
+
+    Clients are streams: one is alone, with the validation values; more run at once.
+    """
 
     #: 1 is a gigabyte of rows, and about 1.65 GB of tables and indexes.
-    scale_factor: float = 0.1
-    queries: tuple[int, ...] = QUERIES
+    scale_factor: float
+    #: all, scan-heavy, others (the rest), or numbers with commas.
+    queries: str = "all"
     #: How many processes work on one query, including the session's own.
     degree: int = 1
-    #: 1: a single stream, with the validation values; more: this many at once.
-    streams: int = 1
     #: Insert and delete orders, too: one pair of refresh functions for each stream.
     refresh: bool = False
-    #: Seed for the values of streams that run at once.
-    seed: int = 1
+    #: The planner's cost of a random page, in sequential ones, by the device of the data.
+    array_random_page_cost: float = 4.0
+    flash_random_page_cost: float = 4.0
+    #: Memory of one sort or hash before it spills to temporary files.
+    work_mem: str = "4MB"
     #: A query that takes longer is an error.
-    timeout_s: int = 3600
-    #: Tablespace of sorts and hashes that do not fit into memory; empty: the database's.
-    temp_tablespace: str = ""
+    query_timeout_s: int = 1800
 
     def __post_init__(self) -> None:
-        """Refuse values that could not be loaded or run."""
-        if not SCALE_FACTOR_MIN <= self.scale_factor <= SCALE_FACTOR_MAX:
-            raise UsageError(
-                f"warehouse: scale_factor must lie from {SCALE_FACTOR_MIN:g} "
-                f"to {SCALE_FACTOR_MAX:g}"
-            )
-        if not self.queries or not set(self.queries) <= set(QUERIES):
-            raise UsageError("warehouse: queries must be numbers from 1 to 22")
-        for name, most in (("degree", 64), ("streams", STREAMS_MAX), ("timeout_s", 86_400)):
-            if not 1 <= getattr(self, name) <= most:
-                raise UsageError(f"warehouse: {name} must lie from 1 to {most}")
+        """Refuse what cannot be run."""
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
+        Parameters.__post_init__(self)
+        limits = {
+            "scale_factor": (SCALE_FACTOR_MIN, SCALE_FACTOR_MAX),
+            "degree": (1, 64),
+            "clients": (1, STREAMS_MAX),
+            "query_timeout_s": (1, 86_400),
+        }
+        for name, (least, most) in limits.items():
+            lies = least <= getattr(self, name) <= most
+            require(lies, name, f"must lie from {least:g} to {most:g}")
+        for name in ("array_random_page_cost", "flash_random_page_cost"):
+            require(getattr(self, name) > 0, name, "must be above 0")
+        size_bytes(self.work_mem, name="work_mem")
+        parse_queries(self.queries)
+
+    @property
+    def chosen(self) -> tuple[int, ...]:
+        """Return the queries by number."""
+        return parse_queries(self.queries)
 
     def order(self, stream: int) -> tuple[int, ...]:
         """Return a stream's queries in the order in which it runs them."""
-        return tuple(query for query in STREAM_ORDERS[stream] if query in self.queries)
+        chosen = self.chosen
+        return tuple(query for query in STREAM_ORDERS[stream] if query in chosen)
 
 
 def refresh_orders(scale_factor: float) -> int:
@@ -159,12 +168,11 @@ class StepResult:
 class WarehouseResult:
     """A finished run."""
 
-    config: WarehouseConfig
+    parameters: WarehouseParameters
     #: ISO 8601, UTC.
     started_at: str
     elapsed_s: float
     steps: tuple[StepResult, ...]
-    disclaimer: str = DISCLAIMER
 
     @property
     def power(self) -> float | None:
@@ -172,22 +180,22 @@ class WarehouseResult:
 
         It is defined for a single stream with all 22 queries and both refresh functions.
         """
-        if self.config.streams != 1 or len(self.steps) != len(QUERIES) + 2:
+        if self.parameters.clients != 1 or len(self.steps) != len(QUERIES) + 2:
             return None
         return (
             3600.0
-            * self.config.scale_factor
+            * self.parameters.scale_factor
             / geometric_mean([step.elapsed_s for step in self.steps])
         )
 
     @property
     def throughput(self) -> float | None:
         """Return queries per hour times scale factor, of several streams (clause 5.4.2)."""
-        complete = set(self.config.queries) == set(QUERIES) and self.config.refresh
-        if self.config.streams == 1 or not complete:
+        complete = set(self.parameters.chosen) == set(QUERIES) and self.parameters.refresh
+        if self.parameters.clients == 1 or not complete:
             return None
-        queries = self.config.streams * len(QUERIES)
-        return queries * 3600.0 / self.elapsed_s * self.config.scale_factor
+        queries = self.parameters.clients * len(QUERIES)
+        return queries * 3600.0 / self.elapsed_s * self.parameters.scale_factor
 
 
 def geometric_mean(values: list[float]) -> float:

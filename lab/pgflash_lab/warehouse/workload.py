@@ -11,16 +11,14 @@ gave the same one.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
-from pgflash.errors import UsageError
 from pgflash.model.words import percent
 from pgflash.progress import Listener
 from pgflash_lab import host
 from pgflash_lab.conditions import require_all
 from pgflash_lab.model.run import Approach, Latency, Step
-from pgflash_lab.parameters import Parameters, ScenarioError, require, size_bytes
 from pgflash_lab.server import Server
 from pgflash_lab.warehouse.consistency import check_consistency
 from pgflash_lab.warehouse.driver import RunObserver, run
@@ -28,9 +26,8 @@ from pgflash_lab.warehouse.loader import load
 from pgflash_lab.warehouse.model import (
     StepResult,
     Use,
-    WarehouseConfig,
+    WarehouseParameters,
     WarehouseResult,
-    parse_queries,
 )
 from pgflash_lab.workload import (
     Context,
@@ -51,50 +48,6 @@ _MARK_DIGITS = 12
 
 #: Processes of the server other than those that work on queries.
 _OTHER_WORKERS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarehouseParameters(Parameters):
-    """Size of the database and the queries to run; clients are streams."""
-
-    scale_factor: float
-    #: all, scan-heavy, others (the rest), or numbers with commas.
-    queries: str = "all"
-    #: How many processes work on one query.
-    degree: int = 1
-    #: Insert and delete orders, too.
-    refresh: bool = False
-    #: The planner's cost of a random page, in sequential ones, by the device of the data.
-    array_random_page_cost: float = 4.0
-    flash_random_page_cost: float = 4.0
-    #: Memory of one sort or hash before it spills to temporary files.
-    work_mem: str = "4MB"
-    query_timeout_s: int = 1800
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
-        # Not super(): in a dataclass with slots, the class differs from that in which this method
-        # was made.
-        Parameters.__post_init__(self)
-        for name in ("array_random_page_cost", "flash_random_page_cost"):
-            require(getattr(self, name) > 0, name, "must be above 0")
-        size_bytes(self.work_mem, name="work_mem")
-        try:
-            self.config()
-        except UsageError as error:
-            raise ScenarioError(error.message, hint=error.hint) from error
-
-    def config(self, *, repeat: int = 1) -> WarehouseConfig:
-        """Convert them to the workload's own form, which checks them."""
-        return WarehouseConfig(
-            scale_factor=self.scale_factor,
-            queries=parse_queries(self.queries),
-            degree=self.degree,
-            streams=self.clients,
-            refresh=self.refresh,
-            seed=self.seed * 10_000 + repeat,
-            timeout_s=self.query_timeout_s,
-        )
 
 
 class WarehouseWorkload:
@@ -120,7 +73,7 @@ class WarehouseWorkload:
         """Make the tables."""
         load(
             conninfo,
-            parameters.config(),
+            parameters,
             lambda stage, done: listener.stage(f"loading: {stage}, {percent(done)}"),
         )
 
@@ -157,18 +110,17 @@ class WarehouseWorkload:
 
     def expected_s(self, parameters: WarehouseParameters) -> float:
         """Return about how long the queries take."""
-        config = parameters.config()
-        return len(config.queries) * config.streams * _QUERY_S * config.scale_factor + 1.0
+        queries = len(parameters.chosen) * parameters.clients
+        return queries * _QUERY_S * parameters.scale_factor + 1.0
 
     def prepare(self, context: Context[WarehouseParameters]) -> None:
         """Do nothing: the server has just started, and its memory is empty."""
 
     def measure(self, context: Context[WarehouseParameters], observer: Observer) -> Figures:
         """Run the queries; several streams draw other values in each repeat."""
-        config = context.parameters.config(repeat=context.repeat)
         result = run(
             context.conninfo,
-            config,
+            context.parameters.seeded(context.repeat),
             _Relay(context, observer),
             cpu_s=lambda: _server_cpu_s(context.server),
         )
@@ -214,18 +166,18 @@ def figures(result: WarehouseResult) -> Figures:
         tpm=60 * count / result.elapsed_s,
         latency=_latency(result.steps),
         duration_s=result.elapsed_s,
-        steps=tuple(_step(step, result.config) for step in result.steps),
+        steps=tuple(_step(step, result.parameters) for step in result.steps),
         facts=facts,
     )
 
 
-def _step(step: StepResult, config: WarehouseConfig) -> Step:
+def _step(step: StepResult, parameters: WarehouseParameters) -> Step:
     """Return a step; with several streams, its name says which one.
 
     Its answer is marked unless other streams change the database meanwhile.
     """
-    marked = step.digest and not (config.refresh and config.streams > 1)
-    name = step.name if config.streams == 1 else f"{step.name} of stream {step.stream}"
+    marked = step.digest and not (parameters.refresh and parameters.clients > 1)
+    name = step.name if parameters.clients == 1 else f"{step.name} of stream {step.stream}"
     return Step(
         name=name,
         started_s=step.started_s,
@@ -241,7 +193,7 @@ def _facts(result: WarehouseResult) -> dict[str, float]:
 
     A fact's name is the step's, a dot, and the figure's: "Q18.temp_write_bytes".
     """
-    facts: dict[str, float] = {"scale_factor": result.config.scale_factor}
+    facts: dict[str, float] = {"scale_factor": result.parameters.scale_factor}
     for name, value in (("power", result.power), ("throughput", result.throughput)):
         if value is not None:
             facts[name] = value

@@ -19,6 +19,7 @@ from support.cluster import ClusterFactory
 from support.never_stale import BUSY, run_tpcb_cached, run_until_told
 from support.patience import eventually
 from support.tpcb import assert_balanced, load_tpcb, run_tpcb
+from support.workloads import parameters_of
 
 
 @pytest.mark.extension
@@ -80,9 +81,9 @@ def test_oltp_keeps_its_consistency_conditions_and_reads_nothing_stale(
         cluster, pgflash_install, settings={**BUSY, "pgflash.cache_size": "256MB"}
     )
     conninfo = cached.server.conninfo()
-    config = oltp.OltpConfig(warehouses=1, clients=4, duration_s=5, ramp_up_s=1)
-    oltp.load(conninfo, config)
-    result = oltp.run(client_install(pgflash_install), conninfo, config, tmp_path)
+    few = parameters_of(oltp.OltpParameters, warehouses=1, clients=4, measure_s=5)
+    oltp.load(conninfo, few)
+    result = oltp.run(client_install(pgflash_install), conninfo, few, tmp_path)
     assert result.counts_agree
     broken = [one for one in oltp.check_consistency(conninfo) if not one.holds]
     assert not broken

@@ -5,6 +5,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,23 @@ from pgflash_lab.bulk import consistency as bulk_consistency
 from pgflash_lab.bulk import driver as bulk_driver
 from pgflash_lab.bulk import loader as bulk_loader
 from pgflash_lab.bulk.archive import archive_command, missing_copies
-from pgflash_lab.bulk.model import BulkConfig, BulkError
+from pgflash_lab.bulk.model import BulkError, BulkParameters, Phase
 from pgflash_lab.leftovers import remove_tree
 from pgflash_lab.micro import consistency as micro_consistency
 from pgflash_lab.micro import driver as micro_driver
 from pgflash_lab.micro import loader as micro_loader
-from pgflash_lab.micro.model import PATTERNS, MicroConfig, Side
+from pgflash_lab.micro.model import MicroParameters, Pattern, Side
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from pgflash_lab.workload import InconsistentError, Observer
 from support.cluster import FAST_SETTINGS
 from support.patience import eventually
+from support.workloads import parameters_of
 
-MICRO = MicroConfig(table_mb=2, clients=2, duration_s=1, write_mb=1, seed=5)
-LOAD = BulkConfig(base_mb=2, load_mb=12, batch_kb=256, clients=3, unarchived_max=1, seed=5)
+MICRO = parameters_of(MicroParameters, table_mb=2, write_mb=1, seed=5)
+LOAD = parameters_of(
+    BulkParameters, base_mb=2, load_mb=12, batch_kb=256, clients=3, unarchived_max=1, seed=5
+)
 
 
 class Ended(Observer):
@@ -92,21 +96,20 @@ def test_both_tables_are_alike_to_the_last_row(server: Server) -> None:
     assert number(server, differing) == 0
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("pattern", Pattern)
 def test_each_pattern_works_on_both_tables_and_leaves_them_right(
-    server: Server, tmp_path: Path, pattern: str
+    server: Server, tmp_path: Path, pattern: Pattern
 ) -> None:
-    config = MicroConfig(
-        table_mb=MICRO.table_mb, pattern=pattern, clients=2, duration_s=1, write_mb=1
-    )
     heard = Ended()
-    result = micro_driver.run(server.install, server.conninfo(), config, tmp_path, heard)
+    result = micro_driver.run(
+        server.install, server.conninfo(), replace(MICRO, pattern=pattern), tmp_path, heard
+    )
     assert (heard.began, heard.ended) == (1, 1)
     counts = {side: latency.count for side in Side if (latency := result.latency(side))}
     assert set(counts) == set(Side)
     assert sum(counts.values()) == result.operations
     assert result.counts_agree
-    assert (sum(result.in_database.values()) > 0) is (pattern == "random-write")
+    assert (sum(result.in_database.values()) > 0) is (pattern is Pattern.RANDOM_WRITE)
     assert len(micro_consistency.check(server.conninfo())) == 8
 
 
@@ -229,9 +232,9 @@ def test_no_batch_begins_while_the_archiver_is_behind(server: Server) -> None:
 
 
 def test_scans_end_when_their_time_is_over_and_change_nothing(server: Server) -> None:
-    config = BulkConfig(base_mb=LOAD.base_mb, phase="read", clients=2, duration_s=1)
+    scans = replace(LOAD, phase=Phase.READ, clients=2, scan_s=1)
     rows = number(server, "SELECT count(*) FROM load.sale")
-    result = bulk_driver.run(server.conninfo(), config)
+    result = bulk_driver.run(server.conninfo(), scans)
     assert {batch.rows for batch in result.batches} == {rows}
     assert 1.0 <= result.elapsed_s < 20.0
     assert bulk_consistency.check(server.conninfo())
@@ -272,7 +275,7 @@ def test_a_batch_that_is_not_whole_is_found(
 
 def test_an_acknowledged_batch_that_is_lost_fails_the_run(server: Server) -> None:
     """The server forgets one batch of the ledger while it is loaded."""
-    config = BulkConfig(base_mb=LOAD.base_mb, load_mb=1, batch_kb=256, unarchived_max=0)
+    few = replace(LOAD, load_mb=1, clients=4, unarchived_max=0)
     with server.connect() as connection:
         connection.execute("DELETE FROM load.sale WHERE batch > 0")
         connection.execute("TRUNCATE load.audit")
@@ -287,7 +290,7 @@ def test_an_acknowledged_batch_that_is_lost_fails_the_run(server: Server) -> Non
         )
         try:
             with pytest.raises(BulkError, match="1 acknowledged batches are not in the database"):
-                bulk_driver.run(server.conninfo(), config)
+                bulk_driver.run(server.conninfo(), few)
             with pytest.raises(InconsistentError, match="each batch has its sales"):
                 bulk_consistency.check(server.conninfo())
         finally:
@@ -296,11 +299,11 @@ def test_an_acknowledged_batch_that_is_lost_fails_the_run(server: Server) -> Non
 
 def test_a_client_that_fails_ends_the_others(server: Server) -> None:
     """A row of the ledger is there already: its batch fails, and the run with it."""
-    config = BulkConfig(base_mb=LOAD.base_mb, load_mb=8, batch_kb=16, unarchived_max=0)
+    many = replace(LOAD, load_mb=8, batch_kb=16, clients=4, unarchived_max=0)
     with server.connect() as connection:
         connection.execute("INSERT INTO load.ledger VALUES (100, 0, 0, 0, 0)")
     with pytest.raises(BulkError, match="duplicate key"):
-        bulk_driver.run(server.conninfo(), config)
+        bulk_driver.run(server.conninfo(), many)
     wait_until_no_client_is_left(server)
 
 
@@ -316,23 +319,15 @@ class Interrupting(Observer):
         raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("phase", ["write", "read"])
-def test_an_interrupt_ends_every_client_in_what_it_does(server: Server, phase: str) -> None:
-    config = BulkConfig(
-        base_mb=LOAD.base_mb,
-        phase=phase,
-        load_mb=4096,
-        clients=2,
-        duration_s=3600,
-        unarchived_max=1,
-        seed=7,
-    )
+@pytest.mark.parametrize("phase", Phase)
+def test_an_interrupt_ends_every_client_in_what_it_does(server: Server, phase: Phase) -> None:
+    endless = replace(LOAD, phase=phase, load_mb=4096, clients=2, scan_s=3600)
     with server.connect() as connection:
         connection.execute("DELETE FROM load.sale WHERE batch > 0")
         connection.execute("TRUNCATE load.audit")
         connection.execute("DELETE FROM load.ledger WHERE batch > 0")
     with pytest.raises(KeyboardInterrupt):
-        bulk_driver.run(server.conninfo(), config, Interrupting())
+        bulk_driver.run(server.conninfo(), endless, Interrupting())
     wait_until_no_client_is_left(server)
     # What was acknowledged is whole, and what was under way is gone.
     bulk_consistency.check(server.conninfo())

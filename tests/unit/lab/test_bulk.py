@@ -9,10 +9,12 @@ import pytest
 from pgflash.errors import UsageError
 from pgflash_lab.bulk.archive import archive_command, missing_copies
 from pgflash_lab.bulk.driver import make_blocks
-from pgflash_lab.bulk.model import ROW_BYTES, Batch, BulkConfig, BulkResult
+from pgflash_lab.bulk.model import ROW_BYTES, Batch, BulkParameters, BulkResult
 from pgflash_lab.bulk.workload import _around, _figures, _steps
+from pgflash_lab.scenario import load_scenario
+from support.workloads import parameters_of
 
-CONFIG = BulkConfig(base_mb=1, load_mb=2, batch_kb=64, clients=2)
+LOAD = parameters_of(BulkParameters, base_mb=1, load_mb=2, batch_kb=64)
 
 
 def result_of(*ended_s: float) -> BulkResult:
@@ -22,7 +24,7 @@ def result_of(*ended_s: float) -> BulkResult:
         for number, at_s in enumerate(ended_s, start=1)
     )
     return BulkResult(
-        config=CONFIG,
+        parameters=LOAD,
         started_at="2026-11-22T09:00:00+00:00",
         elapsed_s=ended_s[-1],
         batches=batches,
@@ -31,37 +33,37 @@ def result_of(*ended_s: float) -> BulkResult:
 
 
 def test_a_block_has_the_rows_and_sums_that_the_ledger_is_told() -> None:
-    for block in make_blocks(CONFIG, count=2):
+    for block in make_blocks(LOAD, count=2):
         sales = [line.split(b"\t") for line in block.sales.splitlines()]
         audits = [line.split(b"\t") for line in block.audits.splitlines()]
-        assert (len(sales), len(audits)) == (CONFIG.sale_rows, CONFIG.audit_rows)
+        assert (len(sales), len(audits)) == (LOAD.sale_rows, LOAD.audit_rows)
         assert sum(int(amount) for _, amount, _ in sales) == block.sale_amount
         assert sum(int(amount) for amount, _ in audits) == block.audit_amount
 
 
 def test_blocks_are_the_same_for_the_same_seed_and_differ_from_each_other() -> None:
-    first, second = make_blocks(CONFIG, count=2)
-    assert make_blocks(CONFIG, count=1) == (first,)
+    first, second = make_blocks(LOAD, count=2)
+    assert make_blocks(LOAD, count=1) == (first,)
     assert first.sales != second.sales
 
 
 def test_a_load_has_as_many_bytes_as_were_asked_for() -> None:
-    row_bytes = CONFIG.batches * CONFIG.batch_rows * ROW_BYTES
-    assert row_bytes == pytest.approx(CONFIG.load_mb * 2**20, rel=0.05)
+    row_bytes = LOAD.batches * LOAD.batch_rows * ROW_BYTES
+    assert row_bytes == pytest.approx(LOAD.load_mb * 2**20, rel=0.05)
 
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"phase": "think"}, "no phase"),
-        ({"load_mb": 0}, "load_mb"),
-        ({"unarchived_max": -1}, "unarchived_max"),
-        ({"batch_kb": 1}, "less than a row"),
+        ({"phase": "think"}, 'no "think"'),
+        ({"load_mb": "0"}, "load_mb must be at least 1"),
+        ({"unarchived_max": "-1"}, "unarchived_max must not be negative"),
+        ({"batch_kb": "1"}, "less than a row"),
     ],
 )
-def test_what_cannot_be_run_is_refused(wrong: dict[str, object], says: str) -> None:
+def test_what_cannot_be_run_is_refused(wrong: dict[str, str], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        BulkConfig(**{"base_mb": 1, **wrong})  # type: ignore[arg-type]
+        load_scenario("write-path", changes=wrong)
 
 
 def test_the_wait_for_the_archiver_is_part_of_the_duration() -> None:

@@ -7,7 +7,9 @@ import pytest
 
 from pgflash.errors import UsageError
 from pgflash_lab.micro.driver import Operations, pgbench_command, read_operations
-from pgflash_lab.micro.model import PATTERNS, MicroConfig, MicroError, Side
+from pgflash_lab.micro.model import MicroError, MicroParameters, Pattern, Side
+from pgflash_lab.scenario import load_scenario
+from support.workloads import parameters_of
 
 
 def test_even_clients_work_on_the_array_and_odd_ones_on_flash() -> None:
@@ -27,29 +29,28 @@ def test_a_line_that_is_none_of_an_operation_is_refused(line: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"pattern": "diagonal-read"}, "no pattern"),
-        ({"clients": 3}, "even number"),
-        ({"clients": 0}, "even number"),
-        ({"table_mb": 0}, "table_mb"),
-        ({"ramp_up_s": -1}, "ramp_up_s"),
+        ({"pattern": "diagonal-read"}, 'no "diagonal-read"'),
+        ({"clients": "3"}, "must be even"),
+        ({"clients": "0"}, "clients must be at least 1"),
+        ({"table_mb": "0"}, "table_mb must be at least 1"),
+        ({"warmup_s": "1"}, "warmup_s must be 0"),
     ],
 )
-def test_what_cannot_be_run_is_refused(wrong: dict[str, object], says: str) -> None:
+def test_what_cannot_be_run_is_refused(wrong: dict[str, str], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        MicroConfig(**{"table_mb": 1, **wrong})  # type: ignore[arg-type]
+        load_scenario("media-matrix", changes=wrong)
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_tables_are_named_to_a_statement_that_makes_one_by_text(pattern: str) -> None:
-    config = MicroConfig(table_mb=1, pattern=pattern)
+@pytest.mark.parametrize("pattern", Pattern)
+def test_tables_are_named_to_a_statement_that_makes_one_by_text(pattern: Pattern) -> None:
     command = pgbench_command(
         Path("pgbench"),
         "dbname=lab",
-        config,
+        parameters_of(MicroParameters, table_mb=1, pattern=pattern),
         tablespaces={"array": "pg_default", "flash": "on_flash"},
         script=Path(f"{pattern}.sql"),
         log_prefix=Path("operations"),
     )
-    makes_tables = pattern == "sequential-write"
+    makes_tables = pattern is Pattern.SEQUENTIAL_WRITE
     assert ("--protocol=simple" in command) is makes_tables
     assert "--define=flash=on_flash" in command

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgflash_lab.oltp.workload import OltpParameters
+from pgflash_lab.oltp import OltpParameters
 from pgflash_lab.parameters import ScenarioError, size_bytes
 from pgflash_lab.scenario import (
     Scenario,

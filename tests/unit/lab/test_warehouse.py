@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from pgflash.errors import UsageError
-from pgflash_lab.warehouse import StepResult, WarehouseConfig, WarehouseResult, parse_queries
+from pgflash_lab.warehouse import StepResult, WarehouseParameters, WarehouseResult, parse_queries
 from pgflash_lab.warehouse.answers import digest_rows, plain_row, read_answers
 from pgflash_lab.warehouse.data import expected_rows
 from pgflash_lab.warehouse.model import SCAN_HEAVY, STREAM_ORDERS, refresh_orders
@@ -27,11 +27,14 @@ from pgflash_lab.warehouse.texts import (
     parameter_names,
     read_query,
 )
+from support.workloads import parameters_of
 
 
 def result(steps: int, *, elapsed_s: float = 4.0, streams: int = 1) -> WarehouseResult:
     return WarehouseResult(
-        config=WarehouseConfig(scale_factor=0.5, streams=streams, refresh=True),
+        parameters=parameters_of(
+            WarehouseParameters, scale_factor=0.5, clients=streams, refresh=True
+        ),
         started_at="2026-01-02T03:04:05+00:00",
         elapsed_s=100.0,
         steps=tuple(
@@ -63,11 +66,17 @@ def test_what_names_no_query_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("scale_factor", 0.0), ("scale_factor", 301), ("degree", 0), ("streams", 6), ("queries", ())],
+    [
+        ("scale_factor", 0.0),
+        ("scale_factor", 301.0),
+        ("degree", 0),
+        ("clients", 6),
+        ("queries", ""),
+    ],
 )
 def test_settings_out_of_range_are_refused(name: str, value: object) -> None:
     with pytest.raises(UsageError, match=name):
-        WarehouseConfig(**{name: value})  # type: ignore[arg-type]
+        parameters_of(WarehouseParameters, **{"scale_factor": 0.1, name: value})
 
 
 def test_every_stream_runs_every_query_once_in_an_order_of_its_own() -> None:
@@ -76,8 +85,8 @@ def test_every_stream_runs_every_query_once_in_an_order_of_its_own() -> None:
 
 
 def test_a_stream_keeps_its_order_when_queries_are_left_out() -> None:
-    config = WarehouseConfig(queries=(1, 6, 14))
-    assert config.order(0) == (14, 6, 1)
+    some = parameters_of(WarehouseParameters, scale_factor=0.1, queries="1,6,14")
+    assert some.order(0) == (14, 6, 1)
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -17,7 +17,7 @@ from psycopg.rows import namedtuple_row
 
 from pgflash_lab.leftovers import remove_tree
 from pgflash_lab.loading import LoadError
-from pgflash_lab.oltp import LoadResult, OltpConfig, check_consistency, load
+from pgflash_lab.oltp import LoadResult, OltpParameters, check_consistency, load
 from pgflash_lab.oltp.consistency import check_connection
 from pgflash_lab.oltp.loader import TABLES
 from pgflash_lab.oltp.rows import last_name
@@ -37,6 +37,7 @@ from support.oltp import (
     value,
 )
 from support.patience import PATIENCE_S, eventually
+from support.workloads import parameters_of
 
 WAREHOUSES = 2
 
@@ -57,7 +58,7 @@ def loaded(server: Server) -> tuple[LoadResult, list[tuple[str, float]]]:
     reports: list[tuple[str, float]] = []
     result = load(
         server.conninfo(),
-        OltpConfig(warehouses=WAREHOUSES, seed=11),
+        parameters_of(OltpParameters, warehouses=WAREHOUSES, seed=11),
         lambda stage, fraction: reports.append((stage, fraction)),
     )
     return result, reports
@@ -184,7 +185,7 @@ def test_a_second_load_is_refused_and_changes_nothing(
     server: Server, connection: Connection
 ) -> None:
     with pytest.raises(LoadError, match="exists already"):
-        load(server.conninfo(), OltpConfig(warehouses=1))
+        load(server.conninfo(), parameters_of(OltpParameters, warehouses=1))
     assert value(connection, "SELECT count(*) FROM oltp.warehouse") == WAREHOUSES
 
 
@@ -204,7 +205,9 @@ def test_an_interrupted_load_leaves_nothing(server: Server, other_database: str)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        load(server.conninfo(other_database), OltpConfig(warehouses=1), interrupt)
+        load(
+            server.conninfo(other_database), parameters_of(OltpParameters, warehouses=1), interrupt
+        )
     with server.connect(other_database) as connection:
         assert value(connection, "SELECT to_regnamespace('oltp')") is None
 
@@ -215,7 +218,7 @@ def test_a_load_that_replaces_takes_the_old_schema_away(
     with server.connect(other_database) as connection:
         connection.execute("CREATE SCHEMA oltp")
         connection.execute("CREATE TABLE oltp.left_over ()")
-    load(server.conninfo(other_database), OltpConfig(warehouses=1), replace=True)
+    load(server.conninfo(other_database), parameters_of(OltpParameters, warehouses=1), replace=True)
     with server.connect(other_database) as connection:
         assert value(connection, "SELECT to_regclass('oltp.left_over')") is None
 

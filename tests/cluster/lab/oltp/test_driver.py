@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ import pytest
 from pgflash_lab.leftovers import remove_tree
 from pgflash_lab.oltp import (
     DriverError,
-    OltpConfig,
+    OltpParameters,
     OltpResult,
     Verdict,
     check_consistency,
     load,
     run,
 )
-from pgflash_lab.oltp.driver import Constants, choose_constants, pgbench_command
+from pgflash_lab.oltp.driver import RAMP_UP_S, Constants, choose_constants, pgbench_command
 from pgflash_lab.oltp.scripts import SCRIPTS
 from pgflash_lab.oltp.sql_files import read_terminal
 from pgflash_lab.postgres import PgInstall
@@ -30,8 +31,9 @@ from pgflash_lab.server import Server
 from pgflash_lab.workload import Observer
 from support.cluster import FAST_SETTINGS
 from support.patience import eventually
+from support.workloads import parameters_of
 
-CONFIG = OltpConfig(warehouses=2, clients=4, duration_s=4, ramp_up_s=1, seed=5)
+PARAMETERS = parameters_of(OltpParameters, warehouses=2, clients=4, measure_s=4, seed=5)
 
 #: One chance in a million to be beyond it, for 39 degrees of freedom.
 CHI_SQUARE_40_BINS = 97
@@ -64,7 +66,7 @@ def server(pg_install: PgInstall) -> Iterator[Server]:
     settings = {**FAST_SETTINGS, "shared_buffers": "128MB", "max_wal_size": "1GB"}
     with Server.create(pg_install, folder / "server", settings=settings) as server:
         server.start()
-        load(server.conninfo(), OltpConfig(warehouses=2, seed=5))
+        load(server.conninfo(), PARAMETERS)
         yield server
     remove_tree(folder)
 
@@ -76,7 +78,7 @@ def finished(
     """Return a run that several tests look at."""
     recorder = Recorder()
     result = run(
-        server.install, server.conninfo(), CONFIG, tmp_path_factory.mktemp("run"), recorder
+        server.install, server.conninfo(), PARAMETERS, tmp_path_factory.mktemp("run"), recorder
     )
     return result, recorder
 
@@ -115,13 +117,13 @@ def test_every_condition_holds_after_a_run(
 
 def test_the_window_is_cut_out_of_the_whole_run(finished: tuple[OltpResult, Recorder]) -> None:
     result, _ = finished
-    assert result.window_s == pytest.approx(CONFIG.duration_s, abs=0.5)
+    assert result.window_s == pytest.approx(PARAMETERS.measure_s, abs=0.5)
     assert result.window_s < result.elapsed_s
     assert result.transactions < result.transactions_acknowledged
     assert result.tpm == pytest.approx(60 * result.transactions / result.window_s)
     assert result.nopm == pytest.approx(60 * result.new_orders / result.window_s)
     assert sum(point.transactions for point in result.seconds) == result.transactions_acknowledged
-    assert result.seconds[0].at_s == -CONFIG.ramp_up_s
+    assert result.seconds[0].at_s == -RAMP_UP_S
 
 
 def test_every_transaction_type_is_measured(finished: tuple[OltpResult, Recorder]) -> None:
@@ -153,7 +155,7 @@ def test_an_observer_hears_the_run_in_order(finished: tuple[OltpResult, Recorder
     assert recorder.events.count("began") == 1
     assert recorder.events[-1] == "ended"
     assert recorder.seconds == sorted(recorder.seconds)
-    assert len(recorder.seconds) >= CONFIG.duration_s
+    assert len(recorder.seconds) >= PARAMETERS.measure_s
 
 
 def test_the_samples_of_the_validity_figures_are_the_runs_rows(
@@ -176,8 +178,8 @@ def test_runs_on_one_load_have_the_same_hot_rows(
     server: Server, finished: tuple[OltpResult, Recorder], tmp_path: Path
 ) -> None:
     first, _ = finished
-    config = OltpConfig(warehouses=2, clients=1, duration_s=1, ramp_up_s=0, seed=77)
-    second = run(server.install, server.conninfo(), config, tmp_path)
+    others = replace(PARAMETERS, clients=1, measure_s=1, seed=77)
+    second = run(server.install, server.conninfo(), others, tmp_path, ramp_up_s=0)
     assert (second.c_last_constant, second.c_customer_constant, second.c_item_constant) == (
         first.c_last_constant,
         first.c_customer_constant,
@@ -189,7 +191,7 @@ def test_another_number_of_warehouses_than_was_loaded_is_refused(
     server: Server, tmp_path: Path
 ) -> None:
     with pytest.raises(DriverError, match="has 2 warehouses, not 3"):
-        run(server.install, server.conninfo(), OltpConfig(warehouses=3), tmp_path)
+        run(server.install, server.conninfo(), replace(PARAMETERS, warehouses=3), tmp_path)
 
 
 def test_a_client_that_fails_fails_the_run(server: Server, tmp_path: Path) -> None:
@@ -202,7 +204,7 @@ def test_a_client_that_fails_fails_the_run(server: Server, tmp_path: Path) -> No
                 )
 
     with pytest.raises(DriverError, match="pgbench ended with exit code"):
-        run(server.install, server.conninfo(), CONFIG, tmp_path, Breaker())
+        run(server.install, server.conninfo(), PARAMETERS, tmp_path, Breaker())
 
 
 def test_an_interrupted_run_leaves_no_pgbench(server: Server, tmp_path: Path) -> None:
@@ -217,7 +219,7 @@ def test_an_interrupted_run_leaves_no_pgbench(server: Server, tmp_path: Path) ->
         return int(count)
 
     with pytest.raises(KeyboardInterrupt):
-        run(server.install, server.conninfo(), CONFIG, tmp_path, Interrupter())
+        run(server.install, server.conninfo(), PARAMETERS, tmp_path, Interrupter())
     assert _pgbench_children() == []
     # Its sessions end with the transaction they were in.
     assert eventually(lambda: sessions() == 0)
@@ -303,7 +305,7 @@ def test_items_are_drawn_by_nurand(server: Server, finished: tuple[OltpResult, R
 
 
 def command_of(
-    server: Server, config: OltpConfig, constants: Constants, file: Path, transactions: int
+    server: Server, parameters: OltpParameters, constants: Constants, file: Path, transactions: int
 ) -> list[str]:
     """Return the load's command, but for one script and so many transactions of each client."""
     command = [
@@ -311,7 +313,7 @@ def command_of(
         for word in pgbench_command(
             server.install.bindir / "pgbench",
             server.conninfo(),
-            config,
+            parameters,
             constants,
             scripts_dir=file.parent,
             log_prefix=file.parent / "log",
@@ -333,8 +335,8 @@ def probe(
     with server.connect() as connection:
         types = ", ".join(f"{name} int" for name in columns.split())
         connection.execute(f"CREATE TABLE probe ({types})".encode())
-    config = OltpConfig(warehouses=5, clients=2, duration_s=60, ramp_up_s=0, seed=3)
-    command = command_of(server, config, constants, file, count // config.clients)
+    parameters = replace(PARAMETERS, warehouses=5, clients=2, seed=3)
+    command = command_of(server, parameters, constants, file, count // parameters.clients)
     try:
         subprocess.run(
             command, env={**os.environ, **server.install.env}, check=True, capture_output=True
@@ -375,10 +377,10 @@ def test_each_client_works_for_its_own_warehouses_and_all_are_worked_for(
 
 def test_every_script_is_accepted_by_the_server(server: Server, tmp_path: Path) -> None:
     constants = choose_constants(seed=1, load_constant=50)
-    config = OltpConfig(warehouses=2, clients=1, duration_s=1, ramp_up_s=0)
     for script in SCRIPTS:
         (tmp_path / script.file).write_text(read_terminal(script.file))
-        command = command_of(server, config, constants, tmp_path / script.file, 20)
+        one = replace(PARAMETERS, clients=1)
+        command = command_of(server, one, constants, tmp_path / script.file, 20)
         done = subprocess.run(
             command,
             env={**os.environ, **server.install.env},

@@ -7,6 +7,7 @@ session or its workers.
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ from pgflash_lab.extension import create_extension
 from pgflash_lab.leftovers import remove_tree
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
-from pgflash_lab.warehouse import Use, WarehouseConfig, load, run
+from pgflash_lab.warehouse import Use, WarehouseParameters, load, run
 from pgflash_lab.workload import DATABASE
 from support.cluster import FAST_SETTINGS
+from support.workloads import parameters_of
 
-SCALE_FACTOR = 0.01
+ALONE = parameters_of(WarehouseParameters, scale_factor=0.01, clients=1)
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +40,14 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
         with server.connect() as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
         create_extension(server, statements=False)
-        load(server.conninfo(DATABASE), WarehouseConfig(scale_factor=SCALE_FACTOR))
+        load(server.conninfo(DATABASE), ALONE)
         yield server
     remove_tree(folder)
 
 
 def use_of(server: Server, query: int, *, degree: int) -> Use:
-    config = WarehouseConfig(scale_factor=SCALE_FACTOR, queries=(query,), degree=degree)
-    result = run(server.conninfo(DATABASE), config, cpu_s=lambda: 0.0)
+    parameters = replace(ALONE, queries=str(query), degree=degree)
+    result = run(server.conninfo(DATABASE), parameters, cpu_s=lambda: 0.0)
     use = result.steps[0].use
     assert use is not None
     return use

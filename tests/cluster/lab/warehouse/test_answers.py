@@ -15,7 +15,7 @@ import pytest
 from pgflash_lab.leftovers import remove_tree
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
-from pgflash_lab.warehouse import WarehouseConfig, check_consistency, load
+from pgflash_lab.warehouse import WarehouseParameters, check_consistency, load
 from pgflash_lab.warehouse.answers import (
     ANSWERS_SCALE_FACTOR,
     plain_row,
@@ -24,10 +24,11 @@ from pgflash_lab.warehouse.answers import (
 from pgflash_lab.warehouse.driver import open_session, query_text
 from pgflash_lab.warehouse.parameters import QUERIES
 from support.cluster import FAST_SETTINGS
+from support.workloads import parameters_of
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
-CONFIG = WarehouseConfig(scale_factor=ANSWERS_SCALE_FACTOR, degree=2)
+ONE = parameters_of(WarehouseParameters, scale_factor=ANSWERS_SCALE_FACTOR, clients=1, degree=2)
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +45,15 @@ def conninfo(pg_install: PgInstall) -> Iterator[str]:
     }
     with Server.create(pg_install, folder / "server", settings=settings) as server:
         server.start()
-        load(server.conninfo(), CONFIG)
+        load(server.conninfo(), ONE)
         yield server.conninfo()
     remove_tree(folder)
 
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_gives_the_answer_of_the_specification(conninfo: str, query: int) -> None:
-    with open_session(conninfo, CONFIG) as session:
-        rows = session.execute(query_text(CONFIG, query, 0).encode()).fetchall()
+    with open_session(conninfo, ONE) as session:
+        rows = session.execute(query_text(ONE, query, 0).encode()).fetchall()
     answer = read_answers()[query]
     assert answer.agrees(rows), f"{len(rows)} rows, the first {plain_row(rows[0])}, not {answer}"
 
@@ -66,7 +67,7 @@ def test_one_wrong_cent_is_noticed(conninfo: str) -> None:
             "   JOIN warehouse.nation ON n_nationkey = s_nationkey"
             "  WHERE n_name = 'GERMANY' ORDER BY ps_supplycost * ps_availqty DESC LIMIT 1)"
         )
-        rows = connection.execute(query_text(CONFIG, 11, 0).encode()).fetchall()
+        rows = connection.execute(query_text(ONE, 11, 0).encode()).fetchall()
         connection.rollback()
     assert len(rows) == read_answers()[11].rows
     assert not read_answers()[11].agrees(rows)

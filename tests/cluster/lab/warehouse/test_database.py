@@ -8,6 +8,7 @@ last in this file; the rest works in transactions that are rolled back.
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from pgflash_lab.warehouse import (
     LoadResult,
     RunObserver,
     StepResult,
-    WarehouseConfig,
+    WarehouseParameters,
     WarehouseResult,
     check_consistency,
     load,
@@ -37,9 +38,10 @@ from pgflash_lab.warehouse.model import REFRESH_SETS, refresh_orders
 from pgflash_lab.warehouse.parameters import QUERIES
 from support.cluster import FAST_SETTINGS
 from support.warehouse_answers import ANSWERS, Rows
+from support.workloads import parameters_of
 
 SCALE_FACTOR = 0.01
-CONFIG = WarehouseConfig(scale_factor=SCALE_FACTOR)
+ALONE = parameters_of(WarehouseParameters, scale_factor=SCALE_FACTOR, clients=1)
 
 Connection = psycopg.Connection[Any]
 
@@ -62,7 +64,7 @@ def rows() -> Rows:
 
 @pytest.fixture(scope="module")
 def loaded(server: Server) -> LoadResult:
-    result = load(server.conninfo(), CONFIG)
+    result = load(server.conninfo(), ALONE)
     with server.connect("template1") as connection:
         connection.execute("CREATE DATABASE unused TEMPLATE postgres STRATEGY file_copy")
     return result
@@ -85,7 +87,7 @@ def alone(server: Server, loaded: object) -> WarehouseResult:
         used = host.server_cpu(server.postmaster_pid)
         return used.user_s + used.system_s
 
-    return run(server.conninfo(), CONFIG, cpu_s=cpu_s)
+    return run(server.conninfo(), ALONE, cpu_s=cpu_s)
 
 
 # ---- load
@@ -99,7 +101,7 @@ def test_every_row_of_the_generator_is_loaded(loaded: LoadResult, rows: Rows) ->
 
 def test_a_loaded_schema_is_not_overwritten_unasked(server: Server, loaded: object) -> None:
     with pytest.raises(LoadError, match="exists already"):
-        load(server.conninfo(), CONFIG)
+        load(server.conninfo(), ALONE)
 
 
 def test_a_loaded_database_is_consistent(server: Server, loaded: object) -> None:
@@ -152,7 +154,7 @@ def test_refreshes_use_free_keys_and_delete_loaded_ones(connection: Connection) 
 def test_a_query_answers_what_plain_loops_find(
     connection: Connection, rows: Rows, query: int
 ) -> None:
-    found = connection.execute(query_text(CONFIG, query, 0).encode()).fetchall()
+    found = connection.execute(query_text(ALONE, query, 0).encode()).fetchall()
     expected = ANSWERS[query](rows)
     assert [plain_row(row) for row in found] == [plain_row(row) for row in expected]
 
@@ -164,7 +166,7 @@ def test_the_answers_ask_for_something(rows: Rows) -> None:
 
 
 def test_streams_at_once_draw_other_values(server: Server, loaded: object) -> None:
-    texts = {query_text(CONFIG, query, stream) for query in QUERIES for stream in (0, 1, 2)}
+    texts = {query_text(ALONE, query, stream) for query in QUERIES for stream in (0, 1, 2)}
     assert len(texts) > 2.5 * len(QUERIES)
 
 
@@ -172,7 +174,7 @@ def test_streams_at_once_draw_other_values(server: Server, loaded: object) -> No
 
 
 def test_a_stream_alone_runs_in_its_order(alone: WarehouseResult) -> None:
-    assert [step.name for step in alone.steps] == [f"Q{query}" for query in CONFIG.order(0)]
+    assert [step.name for step in alone.steps] == [f"Q{query}" for query in ALONE.order(0)]
     starts = [step.started_s for step in alone.steps]
     ends = [step.started_s + step.elapsed_s for step in alone.steps]
     assert all(end <= start for end, start in zip(ends, starts[1:], strict=False))
@@ -197,8 +199,7 @@ def test_work_and_temporary_files_are_told_by_step(alone: WarehouseResult) -> No
 
 
 def test_more_degrees_give_the_same_answers(server: Server, alone: WarehouseResult) -> None:
-    config = WarehouseConfig(scale_factor=SCALE_FACTOR, degree=3)
-    result = run(server.conninfo(), config)
+    result = run(server.conninfo(), replace(ALONE, degree=3))
     assert {one.name: one.digest for one in result.steps} == {
         one.name: one.digest for one in alone.steps
     }
@@ -206,10 +207,10 @@ def test_more_degrees_give_the_same_answers(server: Server, alone: WarehouseResu
 
 def test_a_degree_is_one_session_and_its_workers(server: Server, loaded: object) -> None:
     for degree, workers in ((1, None), (3, 2)):
-        config = WarehouseConfig(scale_factor=SCALE_FACTOR, degree=degree)
-        with open_session(server.conninfo(), config) as session:
+        parallel = replace(ALONE, degree=degree)
+        with open_session(server.conninfo(), parallel) as session:
             plan = session.execute(
-                f"EXPLAIN (ANALYZE, FORMAT json) {query_text(config, 1, 0)}".encode()
+                f"EXPLAIN (ANALYZE, FORMAT json) {query_text(parallel, 1, 0)}".encode()
             ).fetchone()
         assert plan is not None
         assert _launched(plan[0][0]["Plan"]) == workers
@@ -225,15 +226,15 @@ def test_another_scale_factor_than_the_loaded_one_is_refused(
     server: Server, loaded: object
 ) -> None:
     with pytest.raises(DriverError, match="scale factor"):
-        run(server.conninfo(), WarehouseConfig(scale_factor=0.02))
+        run(server.conninfo(), replace(ALONE, scale_factor=0.02))
 
 
 def test_a_query_over_its_limit_is_an_error_that_names_it(server: Server, loaded: object) -> None:
-    config = WarehouseConfig(scale_factor=SCALE_FACTOR, queries=(1,), timeout_s=1)
+    short = replace(ALONE, queries="1", query_timeout_s=1)
     with psycopg.connect(server.conninfo()) as other:
         other.execute("LOCK TABLE warehouse.lineitem IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(DriverError, match="Q1 was cancelled after 1 s"):
-            run(server.conninfo(), config)
+            run(server.conninfo(), short)
 
 
 def test_an_error_in_one_stream_ends_all(server: Server, loaded: object) -> None:
@@ -245,7 +246,7 @@ def test_an_error_in_one_stream_ends_all(server: Server, loaded: object) -> None
     with pytest.raises(RuntimeError, match="Q"):
         run(
             server.conninfo(),
-            WarehouseConfig(scale_factor=SCALE_FACTOR, streams=3),
+            replace(ALONE, clients=3),
             Failing(),
         )
     assert threading.active_count() == before
@@ -263,8 +264,7 @@ def test_an_error_in_one_stream_ends_all(server: Server, loaded: object) -> None
 def test_refreshes_beside_streams_leave_a_consistent_database(
     server: Server, alone: WarehouseResult
 ) -> None:
-    config = WarehouseConfig(scale_factor=SCALE_FACTOR, streams=2, refresh=True)
-    result = run(server.conninfo(), config)
+    result = run(server.conninfo(), replace(ALONE, clients=2, refresh=True))
     names = [step.name for step in result.steps]
     assert sorted(names) == sorted([f"Q{query}" for query in QUERIES] * 2 + ["RF1", "RF2"] * 2)
     assert result.throughput == pytest.approx(2 * 22 * 3600 / result.elapsed_s * SCALE_FACTOR)
@@ -274,15 +274,15 @@ def test_refreshes_beside_streams_leave_a_consistent_database(
             assert 2 * orders <= step.rows <= 8 * orders  # 1 to 7 lines each
     assert [one for one in check_consistency(server.conninfo()) if not one.holds] == []
     # The rows are others: what a refresh changed is seen by a query.
-    again = run(server.conninfo(), WarehouseConfig(scale_factor=SCALE_FACTOR, queries=(1, 4)))
+    again = run(server.conninfo(), replace(ALONE, queries="1,4"))
     digests = {step.name: step.digest for step in alone.steps}
     assert all(step.digest != digests[step.name] for step in again.steps if step.name == "Q1")
 
 
 def test_a_set_of_refreshes_can_be_used_once(server: Server, loaded: object) -> None:
-    config = WarehouseConfig(scale_factor=SCALE_FACTOR, queries=(6,), refresh=True)
+    refreshing = replace(ALONE, queries="6", refresh=True)
     conninfo = server.conninfo("unused")
-    first = run(conninfo, config)
+    first = run(conninfo, refreshing)
     assert [step.name for step in first.steps] == ["RF1", "Q6", "RF2"]
     with pytest.raises(DriverError, match="inserted before"):
-        run(conninfo, config)
+        run(conninfo, refreshing)

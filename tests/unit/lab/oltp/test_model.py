@@ -3,31 +3,23 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pgflash.errors import UsageError
 from pgflash_lab.conditions import split_conditions
-from pgflash_lab.oltp import Mix, OltpConfig
+from pgflash_lab.oltp import Mix, OltpParameters
 from pgflash_lab.oltp.driver import choose_constants, pgbench_command
 from pgflash_lab.oltp.rows import is_run_constant_allowed
 from pgflash_lab.oltp.scripts import SCRIPTS, TRANSACTIONS, Script, weight_of
 from pgflash_lab.oltp.sql_files import read_sql, read_terminal
+from support.workloads import parameters_of
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"warehouses": 0},
-        {"clients": 0},
-        {"duration_s": 0},
-        {"ramp_up_s": -1},
-    ],
-)
-def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        OltpConfig(**wrong)
+@pytest.mark.parametrize("name", ["warehouses", "clients", "measure_s"])
+def test_impossible_settings_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} must be at least 1"):
+        parameters_of(OltpParameters, **{"warehouses": 1, name: 0})
 
 
 def test_the_mix_is_45_43_4_4_4() -> None:
@@ -85,14 +77,14 @@ def test_the_constants_of_a_run_fit_its_load() -> None:
 
 
 def test_pgbench_is_asked_for_the_whole_run_and_every_script(tmp_path: Path) -> None:
-    config = OltpConfig(clients=3, duration_s=20, ramp_up_s=5)
     command = pgbench_command(
         Path("/bin/pgbench"),
         "dbname=x",
-        config,
+        parameters_of(OltpParameters, warehouses=4, clients=3, measure_s=20),
         choose_constants(seed=1, load_constant=50),
         scripts_dir=tmp_path,
         log_prefix=tmp_path / "log",
+        ramp_up_s=5,
     )
     assert command[0] == "/bin/pgbench"
     assert command[-1] == "dbname=x"

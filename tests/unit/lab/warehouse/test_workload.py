@@ -8,8 +8,8 @@ import pytest
 from pgflash_lab.model.run import Approach
 from pgflash_lab.parameters import ScenarioError
 from pgflash_lab.scenario import load_scenario
-from pgflash_lab.warehouse import StepResult, Use, WarehouseConfig, WarehouseResult
-from pgflash_lab.warehouse.workload import WarehouseParameters, WarehouseWorkload, figures
+from pgflash_lab.warehouse import StepResult, Use, WarehouseParameters, WarehouseResult
+from pgflash_lab.warehouse.workload import WarehouseWorkload, figures
 
 WORKLOAD = WarehouseWorkload()
 
@@ -40,7 +40,7 @@ def result(**changes: object) -> WarehouseResult:
         ),
     )  # fmt: skip
     whole = WarehouseResult(
-        config=WarehouseConfig(scale_factor=0.3, queries=(1, 6)),
+        parameters=parameters(queries="1,6"),
         started_at="2026-01-02T03:04:05+00:00",
         elapsed_s=4.0,
         steps=steps,
@@ -119,17 +119,16 @@ def test_nothing_is_said_of_work_that_nobody_measured() -> None:
 
 
 def test_steps_of_several_streams_say_whose_they_are() -> None:
-    config = WarehouseConfig(scale_factor=0.3, queries=(1, 6), streams=2)
     streams = tuple(
         dataclasses.replace(one, stream=number, use=None)
         for number, one in enumerate(result().steps, start=1)
     )
-    found = figures(result(config=config, steps=streams))
+    found = figures(result(parameters=parameters(clients=2), steps=streams))
     assert [one.name for one in found.steps] == ["Q6 of stream 1", "Q1 of stream 2"]
 
 
 def test_an_answer_is_marked_unless_others_change_the_database_meanwhile() -> None:
     for streams, refresh, marked in ((1, True, True), (2, False, True), (2, True, False)):
-        config = WarehouseConfig(queries=(1, 6), streams=streams, refresh=refresh)
-        details = [one.detail for one in figures(result(config=config)).steps]
+        changed = parameters(clients=streams, refresh=refresh)
+        details = [one.detail for one in figures(result(parameters=changed)).steps]
         assert all(details) is marked
