@@ -9,12 +9,13 @@ import click
 from rich.console import Console
 
 from pgflash.analyze.grid import figure, row, text
-from pgflash.cli.options import examples, form_option, runs_option
+from pgflash.cli.options import examples, form_option
 from pgflash.cli.output import print_json, print_rows, say, terminal_table, write_page
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
 from pgflash.model.awr import ReportTable, Unit
 from pgflash_lab import api
+from pgflash_lab.cli.options import runs_option
 from pgflash_lab.model.run import Run
 
 #: Stands for every scenario.

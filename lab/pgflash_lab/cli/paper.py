@@ -5,10 +5,11 @@ from pathlib import Path
 
 import click
 
-from pgflash.cli.options import examples, form_option, runs_option
+from pgflash.cli.options import examples, form_option
 from pgflash.cli.output import write_page
 from pgflash.cli.screen import patiently
 from pgflash_lab import api
+from pgflash_lab.cli.options import runs_option
 
 
 @click.command(

@@ -8,11 +8,12 @@ import click
 from rich import box
 from rich.console import Console
 
-from pgflash.cli.options import examples, form_option, runs_option
+from pgflash.cli.options import examples, form_option
 from pgflash.cli.output import Table, print_json, print_records, say
 from pgflash.cli.screen import patiently
 from pgflash.model.advice import PredictionCheck, PredictionChecks
 from pgflash_lab import api
+from pgflash_lab.cli.options import runs_option
 
 
 @click.command(

@@ -29,6 +29,7 @@ def lab_page(store: Path) -> GuestPage:
         template="lab.html",
         contents=answers.contents,
         routes=(("/live/lab", answers.runs), ("/lab/runs/{run}/{name}", answers.run)),
+        files="/lab/runs/",
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from pgflash.advise.work import CurvePoint, Work
 
-#: A cache that holds everything misses what was just written or extended (lab: 0.97-0.99).
+#: A cache that holds everything misses what was just written or extended (measured: 0.97-0.99).
 COVERED = 0.98
 #: Size of a flash cache without a known curve, in multiples of shared_buffers (Oracle: 4-10).
 CACHE_FACTOR = 4.0

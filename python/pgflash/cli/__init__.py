@@ -40,11 +40,11 @@ EXIT_INTERRUPTED = 130
 
 #: The group of entry points whose names are commands.
 GUESTS = "pgflash.commands"
-#: Commands of the lab.
+#: Commands of another distribution that README names: without it, they say how to get it.
 _LAB = frozenset({"cost", "lab"})
 
-#: What changes a server needs its rights, and the lab's servers are its own.
-_MAY_BE_SUPERUSER = frozenset({"place", "plan", "lab"})
+#: What changes a server needs its rights.
+_MAY_BE_SUPERUSER = frozenset({"place", "plan"})
 
 
 class MissingError(PgflashError):
@@ -85,7 +85,7 @@ class _Commands(click.Group):
 def command(context: click.Context, *, debug: bool) -> None:
     """Put flash where PostgreSQL waits for its storage, and prove the gain."""
     context.obj = {"debug": debug}
-    if context.invoked_subcommand not in _MAY_BE_SUPERUSER:
+    if context.invoked_subcommand not in {*_MAY_BE_SUPERUSER, *entry_points(group=GUESTS).names}:
         session.tell_superuser = functools.cache(_tell_superuser)
 
 

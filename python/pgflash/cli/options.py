@@ -43,18 +43,6 @@ def dsn_option(default: str | None = None) -> Callable[[_Function], _Function]:
     )
 
 
-def runs_option(function: _Function) -> _Function:
-    """Give a command --store: where the lab keeps its runs."""
-    return click.option(
-        "--store",
-        "root",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=Path("out"),
-        show_default=True,
-        help="Folder that keeps runs and loaded databases.",
-    )(function)
-
-
 def probes_option(function: _Function) -> _Function:
     """Give a command --probe: what devices were measured to do."""
     return click.option(

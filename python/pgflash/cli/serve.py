@@ -67,7 +67,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("out"),
     show_default=True,
-    help="Folder that keeps the lab's runs, which the page shows where the lab is installed.",
+    help="Folder whose contents pages of other distributions show.",
 )
 def serve_command(
     *,

@@ -2,7 +2,7 @@
 """Prices of devices in a TOML file that people write.
 
 [[device]]
-name = "array"            # what it is called: a role of the lab, or anything
+name = "array"            # what it is called
 mount = "/mnt/array"      # or where it is mounted; one of the two is enough
 drives = 24
 raid = "raid10"           # raid10, raid5 or none

@@ -435,4 +435,4 @@ def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> AS
         },
         lifespan=lifespan,
     )
-    return Guard(app, routes.doorman)
+    return Guard(app, routes.doorman, files=[guest.files for guest in guests if guest.files])

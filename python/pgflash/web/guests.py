@@ -28,6 +28,9 @@ class GuestPage:
     contents: Callable[[], Mapping[str, object]]
     #: Further paths and their handlers.
     routes: tuple[tuple[str, Callable[..., object]], ...] = ()
+    #: How the paths of files begin that were made elsewhere: their answers have a
+    #: Content-Security-Policy of their own, which must be stricter than ours.
+    files: str = ""
 
 
 def guest_pages(store: Path) -> tuple[GuestPage, ...]:

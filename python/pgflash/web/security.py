@@ -9,8 +9,8 @@ logged, kept and passed on: a request with one there is refused.
 Another site's page in the same browser can send requests here.  So the name in Host must be ours (a
 foreign name that leads here is DNS rebinding), POST requests must come from our own pages, and data
 goes only to them.  Every answer, including errors, carries a Content-Security-Policy without
-exceptions: scripts and styles are files of ours.  Pages of the lab's runs carry a policy of their
-own, which allows no script at all (shelf.py).
+exceptions: scripts and styles are files of ours.  Files that a guest page shows (guests.py) carry a
+policy of their own, which must be stricter.
 
 Tokens are compared as digests in constant time.  Every token is checked, and the right one opens,
 whatever others try: a brake that strangers can pull would keep out the users it should protect.  So
@@ -67,8 +67,6 @@ HEADERS = {
 #: Available without a token: the form for it, what the form needs, and the health check.
 _OPEN = ("/login", "/health")
 _STATIC = "/static/"
-#: Pages that were made elsewhere and have their own, stricter policy.
-_RUNS = "/lab/runs/"
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -190,10 +188,11 @@ class Doorman:
 class Guard:
     """Passes allowed requests on, and adds our headers to every answer."""
 
-    def __init__(self, app: ASGIApp, doorman: Doorman) -> None:
-        """Guard an application."""
+    def __init__(self, app: ASGIApp, doorman: Doorman, *, files: Iterable[str] = ()) -> None:
+        """Guard an application; below the paths FILES, answers have a policy of their own."""
         self._app = app
         self._doorman = doorman
+        self._files = tuple(files)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it in one sentence."""
@@ -210,7 +209,7 @@ class Guard:
                 own = headers.get("content-security-policy", "")
                 for name, value in HEADERS.items():
                     headers[name] = value
-                if own and scope["path"].startswith(_RUNS):
+                if own and scope["path"].startswith(self._files):
                     headers["content-security-policy"] = own
                 if not scope["path"].startswith(_STATIC):
                     headers["cache-control"] = "no-store"

@@ -57,7 +57,7 @@ def io_workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
         f"{len(disks)} disks.",
         reason="All asynchronous reads go through them: more streams than workers are read one "
         "after the other.",
-        source=f"{postgres('Resource Consumption, io_workers')}; docs/guide/lab.md",
+        source=postgres("Resource Consumption, io_workers"),
         commands=set_parameter("io_workers", str(wanted)),
     )
 
