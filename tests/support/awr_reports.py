@@ -144,7 +144,7 @@ Owner         Name    Object Name            Name     Type         Reads  %Total
 SHOP       DATA       ORDERS                          TABLE      432,000   20.00
 SHOP       DATA       ORDERS               2021       TABLE      324,000   15.00
 SHOP       INDX       ORDERS_PK                       INDEX      216,000   10.00
-SHOP       DATA       STOCK                           TABLE      108,000    5.00
+SHOP       DATA       STOCK_LOB                       LOB        108,000    5.00
 SYS        SYSTEM     OBJ$                            TABLE      108,000    5.00
                           ------------------------------------------------------
 """

@@ -143,7 +143,8 @@ def _ways(work: Work, known: Situation, choice: Choice) -> list[_Way]:
         ways.append((target, None, said))
     if choice.reads > 0:
         moved = [one.name for one in choice.objects if one.verdict == "move"]
-        said = f"{len(moved)} objects have {percent(choice.reads)} of the reads"
+        have = "1 object has" if len(moved) == 1 else f"{len(moved)} objects have"
+        said = f"{have} {percent(choice.reads)} of the reads"
         target = Target(
             name="hot-objects",
             title="WAL and hot objects on flash",

@@ -27,7 +27,7 @@ SHARE_MIN = 0.005
 #: Share of an object's blocks: if fewer were read, the rest would be moved for nothing.
 TOUCHED_MIN = 0.5
 _SYSTEM = ("pg_catalog.", "pg_toast.", "information_schema.", "pgflash_", "file ")
-_MOVABLE = frozenset({"table", "index", "materialized view", ""})
+_MOVABLE = frozenset({"table", "index", "materialized view", "lob", ""})
 
 #: Sizes of relations by (database, name).
 Sizes = Mapping[tuple[str, str], float]

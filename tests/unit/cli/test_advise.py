@@ -12,6 +12,7 @@ from pgflash.model.plan import MoveKind, MoveState, Record
 from pgflash.place.journal import read_plan, write_plan
 from pgflash_lab.model.paper import read_paper
 from support.awr_form import html_report
+from support.awr_reports import REPORT_11
 from support.few import few
 
 SEGMENTS = (("stock", "table", 12_000.0, 10.0), ("stock_pkey", "index", 8_000.0, 0.0))
@@ -57,6 +58,23 @@ def test_an_awr_report_is_answered_the_same(
     shown = capsys.readouterr().out
     assert shown.startswith("Storage is the bottleneck: 95 % of DB time waits for it (55 % reads")
     assert "Transactions are the waits for log file sync." in shown
+
+
+def test_a_report_in_utf_16_is_read_and_the_databases_size_judges_a_flash_cache(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "awrrpt.txt"
+    path.write_text(REPORT_11, encoding="utf-16")
+    sizes = ["--database-size", "104GB", "--flash-bytes", "54GB"]
+    assert main(["advise", "--awr", str(path), *sizes, "--format", "json"]) == 0
+    advice = json.loads(capsys.readouterr().out)
+    cache = next(way for way in advice["approaches"] if way["name"] == "flash-cache")
+    # Hits grow to the end, so all flash is worth it; the redo log takes 2 GB of it beside a cache.
+    assert cache["flash_bytes"] == 54 * 2**30
+    assert 0.6 < cache["hit_ratio"] < 0.98
+    everything = next(way for way in advice["approaches"] if way["name"] == "all-on-flash")
+    assert everything["flash_bytes"] == 106 * 2**30
+    assert not everything["fits"]
 
 
 def test_a_plan_is_written_where_it_is_asked_for(
@@ -112,6 +130,7 @@ def test_prices_are_told_of_a_kept_report_too(
     [
         (["--awr", "no-such-file.html"], 'could not read "no-such-file.html"'),
         (["--awr", "x", "--from", "1"], "--awr needs no snapshots"),
+        (["--database-size", "1GB"], "a server says its size itself"),
         (["no-such-report.json"], 'could not read "no-such-report.json"'),
     ],
 )
