@@ -58,9 +58,10 @@ def read_segments(
     if not written.counts:
         written = _listed(tables, words, "Physical Writes", ("Physical Writes", "Phys Writes"))
     found = []
-    for key in sorted({*read.counts, *written.counts}):
+    # Of a segment that is listed for its writes alone the reads are not known.
+    for key, count in sorted(read.counts.items()):
         name, tablespace, kind = key
-        part = _part(read.counts.get(key, 0.0), read.sum)
+        part = _part(count, read.sum)
         found.append(
             Segment(
                 name=name,

@@ -46,6 +46,17 @@ def test_shares_of_what_was_captured_are_not_shares_of_all_reads() -> None:
     assert rest.reads == pytest.approx(0.9 * READS.count)
 
 
+def test_writes_belong_to_segments_whose_reads_are_known() -> None:
+    written = SEGMENTS_11.replace("Physical Reads", "Physical Writes").replace(" Reads", "Writes")
+    written = written.replace("STOCK_LOB", "LOG_TABLE")
+    segments = read_segments(*read_awr(SEGMENTS_11 + written), READS, 100.0)
+    writes = {one.name: one.writes for one in segments}
+    assert writes["SHOP.ORDERS"] == pytest.approx(20)
+    assert writes["SHOP.STOCK_LOB"] == 0
+    assert "SHOP.LOG_TABLE" not in writes
+    assert writes[OTHERS] == pytest.approx(100 - 50)
+
+
 def test_sizes_are_read() -> None:
     assert buffer_cache_bytes(CACHE_SIZES) == 4 * GB
     assert block_bytes(CACHE_SIZES) == 8_192
