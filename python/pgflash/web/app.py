@@ -249,8 +249,9 @@ class _Routes:
         name = "pgflash-report.html" if earlier is None else "pgflash-compare.html"
         return HTMLResponse(text, headers={"content-disposition": f'attachment; filename="{name}"'})
 
-    async def metrics(self, _request: Request) -> Response:
+    async def metrics(self, request: Request) -> Response:
         self.collector.asked()
+        form = metrics.accepted(request.headers.get("accept", ""))
         text = metrics.render(
             metrics.Facts(
                 live=self.collector.status.state == "live",
@@ -259,9 +260,12 @@ class _Routes:
                 waited_s=self.collector.waited_s,
                 viewers=self.collector.viewers,
                 cpu_s=time.process_time(),
-            )
+            ),
+            form,
         )
-        return Response(text, headers={"content-type": metrics.CONTENT_TYPE})
+        return Response(
+            text, headers={"content-type": metrics.CONTENT_TYPES[form], "vary": "Accept"}
+        )
 
     async def health(self, _request: Request) -> Response:
         return PlainTextResponse("ok\n")

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The server's counters as OpenMetrics text, for Prometheus and similar scrapers.
+"""The server's counters for Prometheus and similar scrapers, in the text format that they accept.
+
+That is OpenMetrics, or the older text format (0.0.4) for those that do not ask for OpenMetrics.
+The older one has neither units nor the types info and stateset, whose metrics are gauges there;
+a counter's name has its suffix in the head, too; and a histogram has its count even if the sum is
+unknown.
 
 Counters are the server's own, since it started; a scraper computes rates from them, and recognizes
 a restart.  Units are base units and part of the name.  Metrics are declared in
@@ -14,7 +19,12 @@ from dataclasses import dataclass
 
 from pgflash.model.live import LiveServer, Reading
 
-CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text"
+TEXT = "text/plain"
+CONTENT_TYPES = {
+    OPENMETRICS: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    TEXT: "text/plain; version=0.0.4; charset=utf-8",
+}
 
 
 class Kind(enum.StrEnum):
@@ -63,21 +73,56 @@ class Metric:
         return _POINTS[self.name](facts)
 
 
-def render(facts: Facts) -> str:
+def accepted(accept: str) -> str:
+    """Return the format to answer with: OpenMetrics if Accept names it and likes it no less."""
+    weights: dict[str, float] = {}
+    for part in accept.split(","):
+        name, *parameters = (word.strip().lower() for word in part.split(";"))
+        weight = next((one[2:] for one in parameters if one.startswith("q=")), "1")
+        try:
+            weights[name] = max(weights.get(name, 0.0), float(weight))
+        except ValueError:
+            continue
+    plain = max(weights.get(name, 0.0) for name in (TEXT, "text/*"))
+    wanted = weights.get(OPENMETRICS, 0.0)
+    return OPENMETRICS if wanted > 0 and wanted >= plain else TEXT
+
+
+#: The ends of a name that belong to all of its points, in the older format.
+_SUFFIXES = {Kind.COUNTER: "_total", Kind.INFO: "_info"}
+_OLD_KINDS = {Kind.INFO: Kind.GAUGE, Kind.STATESET: Kind.GAUGE}
+
+
+def render(facts: Facts, form: str) -> str:
     """Return the text."""
     lines = []
     for metric in METRICS:
         points = list(metric.points(facts))
         if points:
-            lines.append(f"# TYPE {metric.name} {metric.kind}")
-            if metric.unit:
-                lines.append(f"# UNIT {metric.name} {metric.unit}")
-            lines.append(f"# HELP {metric.name} {_escaped(metric.help)}")
+            lines += _head(metric) if form == OPENMETRICS else _old_head(metric)
             lines.extend(
                 f"{metric.name}{suffix}{_labels(labels)} {_number(value)}"
                 for suffix, labels, value in points
+                if form == TEXT or suffix != "_count" or _has_sum(points, labels)
             )
-    return "\n".join([*lines, "# EOF", ""])
+    return "\n".join([*lines, "# EOF", ""] if form == OPENMETRICS else [*lines, ""])
+
+
+def _head(metric: Metric) -> list[str]:
+    name = metric.name
+    units = [f"# UNIT {name} {metric.unit}"] if metric.unit else []
+    return [f"# TYPE {name} {metric.kind}", *units, f"# HELP {name} {_escaped(metric.help)}"]
+
+
+def _old_head(metric: Metric) -> list[str]:
+    name = f"{metric.name}{_SUFFIXES.get(metric.kind, '')}"
+    # In this format, a quotation mark in a help is not escaped.
+    said = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
+    return [f"# HELP {name} {said}", f"# TYPE {name} {_OLD_KINDS.get(metric.kind, metric.kind)}"]
+
+
+def _has_sum(points: Iterable[Point], labels: Mapping[str, str]) -> bool:
+    return any((suffix, of) == ("_sum", labels) for suffix, of, _value in points)
 
 
 def _labels(labels: Mapping[str, str]) -> str:
@@ -171,8 +216,8 @@ def _buckets(
         upper_s = 2 * lower_us / 1e6 if lower_us > 0 else 1e-6
         yield "_bucket", {**labels, "le": repr(upper_s)}, running
     yield "_bucket", {**labels, "le": "+Inf"}, running
+    yield "_count", labels, running
     if sum_s is not None:
-        yield "_count", labels, running
         yield "_sum", labels, sum_s
 
 

@@ -28,6 +28,7 @@ from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, until
+from support.promtool import promtool_complaints
 from support.sampled import sampler, slept
 from support.served import Served, events, served
 
@@ -164,13 +165,20 @@ def test_the_metrics_are_what_the_views_show(server: Server, page: Served) -> No
     before, started = counted()
     newest = page.collector.ring.newest
     until(lambda: page.collector.ring.newest > newest + 1)
-    answer = page.ask("/metrics")
+    prometheus = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;q=0.3,*/*;q=0.1"
+    answer = page.ask("/metrics", headers={"Accept": prometheus})
     assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     found = dict(re.findall(r"^(pgflash_\S+) (\S+)$", answer.text, re.MULTILINE))
     assert before <= float(found['pgflash_transactions_total{result="commit"}']) <= counted()[0]
     assert float(found["pgflash_server_start_time_seconds"]) == pytest.approx(started, abs=0.01)
     assert found["pgflash_up"] == "1"
     assert 'pgflash_cache_mode{pgflash_cache_mode="offline"}' in found
+
+
+def test_who_asks_for_no_format_gets_metrics_that_promtool_accepts(page: Served) -> None:
+    answer = page.ask("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert promtool_complaints(answer.text) == ""
 
 
 # ---- stretches of time

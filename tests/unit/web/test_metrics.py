@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Metrics are OpenMetrics text, and what the readings hold."""
+"""Metrics are text in the format that was asked for, and what the readings hold."""
 
 import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from pgflash.model.live import Flow, LiveServer, Reading
-from pgflash.web.metrics import METRICS, Facts, Kind, render
+from pgflash.web.metrics import METRICS, OPENMETRICS, TEXT, Facts, Kind, accepted
+from pgflash.web.metrics import render as render_as
+from support.promtool import promtool_complaints
 
 SERVER = LiveServer(
     version_num=180004,
@@ -45,6 +49,11 @@ FACTS = Facts(
     viewers=1,
     cpu_s=0.5,
 )
+
+
+def render(facts: Facts) -> str:
+    return render_as(facts, OPENMETRICS)
+
 
 _LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? (\S+)')
 
@@ -162,3 +171,52 @@ def test_the_labels_are_those_that_are_told_of() -> None:
                 assert named >= set(metric.labels)
             elif named:
                 assert named == set(metric.labels), metric.name
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("", TEXT),
+        ("*/*", TEXT),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", TEXT),
+        ("text/plain;version=0.0.4", TEXT),
+        ("application/openmetrics-text", OPENMETRICS),
+        # Prometheus 2.42.
+        (
+            "application/openmetrics-text;version=1.0.0,"
+            "application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            OPENMETRICS,
+        ),
+        ("text/plain, application/openmetrics-text;q=0.5", TEXT),
+        ("application/openmetrics-text;q=0", TEXT),
+        ("application/openmetrics-text;q=much", TEXT),
+    ],
+)
+def test_the_format_is_the_one_that_is_accepted(accept: str, form: str) -> None:
+    assert accepted(accept) == form
+
+
+def test_the_older_format_says_the_same() -> None:
+    old = render_as(FACTS, TEXT)
+
+    def told(text: str) -> set[str]:
+        """Return the points, without the one that grows older."""
+        lines = (line for line in text.splitlines() if not line.startswith("#"))
+        return {line for line in lines if not line.startswith("pgflash_collector_reading_age")}
+
+    points, newer = told(old), told(render(FACTS))
+    # A histogram whose sum is not known has a count here only.
+    assert points - newer == {"pgflash_wal_sync_latency_seconds_count 2"}
+    assert newer <= points
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", old, re.MULTILINE))
+    assert set(kinds.values()) == {"counter", "gauge", "histogram"}
+    assert "# UNIT" not in old
+    assert "# EOF" not in old
+    for line in points:
+        name = line.partition("{")[0].partition(" ")[0]
+        assert name in kinds or re.sub("_(bucket|sum|count)$", "", name) in kinds, line
+
+
+def test_promtool_finds_nothing_to_complain_about() -> None:
+    assert promtool_complaints(render_as(FACTS, TEXT)) == ""
+    assert promtool_complaints("# TYPE x_total gauge\nx_total 1\n") != ""
