@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash top: the live page's essentials in a terminal, of use over ssh."""
 
+import contextlib
+import os
+import select
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Iterator
+
 import click
 import msgspec
 from rich.console import Console, Group, RenderableType
@@ -10,7 +19,8 @@ from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import Table, print_json, terminal_table, words
 from pgflash.model.awr import ReportTable
-from pgflash.model.live import Sample
+from pgflash.model.live import Sample, Stretch, StretchRow
+from pgflash.model.words import percent
 
 
 @click.command(
@@ -29,12 +39,13 @@ from pgflash.model.live import Sample
 @click.option(
     "--seconds",
     type=click.IntRange(min=1),
-    help="End after so many readings; else with Ctrl-C.",
+    help="End after so many readings; else with q or Ctrl-C.",
 )
 @form_option("json: a line for each reading.", forms=("table", "json"))
 def top_command(*, dsn: str | None, interval_s: float, seconds: int | None, form: str) -> None:
     """Show what a server does now: sessions by wait class, requests, latencies, the flash cache.
 
+    Where the window has room, statements, waits and sessions of the last minute follow.  q quits.
     Where the output is no terminal, the readings follow one another.
     """
     with api.top(dsn=dsn, interval_s=interval_s, readings=seconds) as watch:
@@ -53,10 +64,96 @@ def _show(watch: api.Watch, *, screen: bool) -> None:
         return
     # What is said of the session is said before the screen is taken.
     watch.connected()
-    with Live(console=console, screen=screen, auto_refresh=False) as live:
+    with Live(console=console, screen=screen, auto_refresh=False) as live, _quits(watch):
         live.update(words("Connecting to the server."), refresh=True)
         for sample in watch:
-            live.update(_page(watch, sample, width=console.width), refresh=True)
+            width, height = console.size
+            page = _page(watch, sample, width=width)
+            if screen:
+                minute = watch.minute(sample) if sample is not None else None
+                page = _filled(console, page, minute, height)
+            live.update(page, refresh=True)
+
+
+@contextlib.contextmanager
+def _quits(watch: api.Watch) -> Iterator[None]:
+    """End the watching when somebody types q; where nobody can, do nothing."""
+    if not sys.stdin.isatty() or _is_in_background(sys.stdin.fileno()):
+        yield
+        return
+    keys = sys.stdin.fileno()
+    before = termios.tcgetattr(keys)
+    woken, wakes = os.pipe()
+
+    def listen() -> None:
+        while keys in select.select([keys, woken], [], [])[0]:
+            if os.read(keys, 1) in (b"q", b"Q", b""):
+                watch.end()
+                return
+
+    listener = threading.Thread(target=listen, name="pgflash keys", daemon=True)
+    try:
+        tty.setcbreak(keys, termios.TCSANOW)
+        listener.start()
+        yield
+    finally:
+        os.write(wakes, b".")
+        if listener.ident is not None:
+            listener.join()
+        termios.tcsetattr(keys, termios.TCSANOW, before)
+        os.close(woken)
+        os.close(wakes)
+
+
+def _is_in_background(terminal: int) -> bool:
+    """Tell whether a terminal is somebody else's now: who changes its mode then is stopped."""
+    try:
+        return os.tcgetpgrp(terminal) != os.getpgrp()
+    except OSError:  # it is not the terminal that controls us
+        return False
+
+
+QUIT = "q: quit"
+#: Lines of a table beside its rows: a blank one, its title, its head.
+_AROUND = 3
+_ROWS_MIN = 3
+
+
+def _filled(
+    console: Console, page: RenderableType, minute: Stretch | None, height: int
+) -> RenderableType:
+    """Return a page with what sessions did in the last minute, as far as the window has room."""
+    parts = [page]
+    left = height - len(console.render_lines(page, pad=False)) - 1
+    for title, rows, named in _of_minute(minute):
+        shown = rows[: max(left - _AROUND, 0)]
+        if shown and len(shown) >= min(len(rows), _ROWS_MIN):
+            parts.append(Group(words(""), words(f"{title}, last minute"), _spent(shown, named)))
+            left -= _AROUND + len(shown)
+    blank = [words("")] * left
+    return Group(*parts, *blank, words(QUIT, style="dim"))
+
+
+def _of_minute(
+    minute: Stretch | None,
+) -> Iterator[tuple[str, tuple[StretchRow, ...], str]]:
+    if minute is not None:
+        yield "Top SQL", minute.statements, "Statement"
+        yield "Top waits", minute.waits, "Event"
+        yield "Top sessions", minute.sessions, "Process"
+
+
+def _spent(rows: tuple[StretchRow, ...], named: str) -> RenderableType:
+    """Return the rows as a table that is no wider than the window."""
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    table.add_column("Active", justify="right")
+    table.add_column("Share", justify="right")
+    table.add_column("Mostly", no_wrap=True)
+    table.add_column(named, no_wrap=True, overflow="ellipsis", ratio=1)
+    for row in rows:
+        what = row.detail if row.detail and named == "Statement" else f"{row.name} {row.detail}"
+        table.add_row(f"{row.seconds / 60:.2f}", percent(row.share), row.wait_class, what)
+    return table
 
 
 #: From so many columns on, tables stand beside each other, so that all fits into 24 lines.

@@ -3,22 +3,33 @@
 
 The first sample must come in time.  After that, the loss of the server does not end the iteration:
 None stands for it, `status` gives the state, and samples follow when the server is back.
+
+What sessions did in the last minute is asked on a session of its own, when somebody wants to know.
 """
 
 import contextlib
+import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 import msgspec
+from psycopg import sql
 
+from pgflash.collect.live import STATEMENT_TIMEOUT_MS
+from pgflash.collect.stretch import read_stretch
 from pgflash.errors import PgflashError
 from pgflash.live.collector import Collector, Status
 from pgflash.live.ring import Ring
-from pgflash.model.live import LiveServer, Sample
+from pgflash.model.live import LiveServer, Sample, Stretch
+from pgflash.session import Connection, connect, said
 
 #: How long the first sample may take: two readings, a second apart.
 FIRST_S = 20.0
 #: After this long without a sample, the state is reported.
 NEXT_S = 5.0
+#: What sessions did is told of so long a time, and asked at most so often.
+MINUTE = timedelta(minutes=1)
+ASKED_EVERY_S = 5.0
 
 
 class Watch:
@@ -30,6 +41,9 @@ class Watch:
         self._left = readings
         self._number = 0
         self._waits = True
+        self._connection: Connection | None = None
+        self._asked_s = -ASKED_EVERY_S
+        self._minute: Stretch | None = None
 
     @property
     def status(self) -> Status:
@@ -44,6 +58,38 @@ class Watch:
     def connected(self) -> bool:
         """Wait FIRST_S at most for any news of the server; return whether there was some."""
         return self._collector.ring.wait(0, FIRST_S)
+
+    def end(self) -> None:
+        """End the iteration, from any thread."""
+        self._collector.ring.append("end", lambda _number: None)
+
+    def minute(self, sample: Sample) -> Stretch | None:
+        """Return what sessions did in the minute before a sample; None if nobody tells."""
+        server = self.server
+        if server is None or time.monotonic() - self._asked_s < ASKED_EVERY_S:
+            return self._minute
+        self._asked_s = time.monotonic()
+        end = datetime.fromisoformat(sample.at)
+        try:
+            self._minute = read_stretch(self._session(), server, begin=end - MINUTE, end=end)
+        except PgflashError:  # the state says what is the matter with the server
+            self.close()
+            self._minute = None
+        return self._minute
+
+    def _session(self) -> Connection:
+        if self._connection is None:
+            self._connection = connect(self._collector.dsn)
+            with said("begin to ask"):
+                timeout = sql.Literal(STATEMENT_TIMEOUT_MS)
+                self._connection.execute(sql.SQL("set statement_timeout = {}").format(timeout))
+        return self._connection
+
+    def close(self) -> None:
+        """End the session that asks what sessions did."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def __iter__(self) -> "Watch":
         return self
@@ -66,6 +112,8 @@ class Watch:
                 return None
             messages, _gap = ring.after(self._number)
             self._number = messages[-1].number
+            if any(one.kind == "end" for one in messages):
+                raise StopIteration
             newest = [one for one in messages if one.kind == "sample"]
             if newest:
                 self._waits = False
@@ -83,7 +131,7 @@ def watching(dsn: str, *, interval_s: float = 1.0, readings: int | None = None) 
     collector = Collector(dsn, Ring(), interval_s=interval_s)
     collector.start()
     try:
-        with collector.watched():
-            yield Watch(collector, readings)
+        with collector.watched(), contextlib.closing(Watch(collector, readings)) as watch:
+            yield watch
     finally:
         collector.stop(wait_s=2.0)

@@ -29,7 +29,7 @@ from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, until
 from support.promtool import promtool_complaints
-from support.sampled import sampler, slept
+from support.sampled import sampler, sleeping, slept
 from support.served import Served, events, served
 
 
@@ -455,6 +455,40 @@ def test_top_fits_a_small_terminal_and_is_refreshed_in_place(server: Server) -> 
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     for title in ("Transactions", "Requests", "Flash cache"):
+        assert title in last, last
+
+
+def test_top_fills_a_large_window_with_sql_and_ends_with_q(server: Server) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 140, 0, 0))
+    command = [sys.executable, "-m", "pgflash.cli", "top", "--dsn", server.conninfo()]
+    before = termios.tcgetattr(theirs)
+    child = subprocess.Popen(
+        [*command, "--every", "0.2"],
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "140", "LINES": "50"},
+    )  # fmt: skip
+    seen = ""
+    try:
+        with sleeping(server):
+            while "Timeout:PgSleep" not in seen or "q: quit" not in seen:
+                seen += os.read(ours, 65536).decode(errors="replace")
+        os.write(ours, b"q")
+        while "\x1b[?1049l" not in seen:
+            seen += os.read(ours, 65536).decode(errors="replace")
+        assert child.wait(PATIENCE_S) == 0
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        child.kill()
+        os.close(ours)
+        os.close(theirs)
+    screens = [one for one in seen.split("\x1b[H")[1:] if "PgSleep" in one]
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screens[0]).replace("\r", "")
+    lines = last.split("\n")
+    assert len(lines) <= 50
+    assert max(map(len, lines)) <= 140
+    for title in ("Top SQL, last minute", "Top waits, last minute", "Top sessions, last minute"):
         assert title in last, last
 
 
