@@ -1,8 +1,8 @@
 """People who watch the live page, as far as their browsers ask for something.
 
 A viewer loads a page, asks for the last minutes, and listens to the stream; the script of the
-Performance page asks each minute what sessions did (stretch.js), that of the Flash cache page
-fetches the page anew every five seconds (refresh.js).
+Performance page asks what sessions did every ten seconds, or as seldom as the last answer says
+(stretch.js), that of the Flash cache page fetches the page again every five seconds (refresh.js).
 """
 
 import http.client
@@ -16,8 +16,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 #: As stretch.js and refresh.js have them.
-STEP_S = 60
-SETTLED_S = 16
+STEP_S = 10
 SHOWN_S = 300
 REFRESH_S = 5.0
 
@@ -31,6 +30,7 @@ class Viewer:
         self._path = path
         self._stop = stop
         self._followed: tuple[str, str] = ("", "")
+        self._step_s: float = STEP_S
         self._failed: Exception | None = None
         self.samples = 0
         self._thread = threading.Thread(target=self._run)
@@ -79,13 +79,14 @@ class Viewer:
         connection.close()
 
     def _follow(self, newest: datetime) -> None:
-        """Ask what sessions did in the last minutes, as far as they are over."""
-        end_s = math.floor((newest.timestamp() - SETTLED_S) / STEP_S) * STEP_S
+        """Ask what sessions did in the last minutes."""
+        end_s = math.floor(newest.timestamp() / self._step_s) * self._step_s
         end = datetime.fromtimestamp(end_s, newest.tzinfo)
         followed = ((end - timedelta(seconds=SHOWN_S)).isoformat(), end.isoformat())
         if followed != self._followed:
             self._followed = followed
-            self._ask(f"/live/details?{urlencode({'from': followed[0], 'to': followed[1]})}")
+            times = urlencode({"from": followed[0], "to": followed[1]})
+            self._step_s = json.loads(self._ask(f"/live/details?{times}"))["again_s"]
 
 
 @contextmanager

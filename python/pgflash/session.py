@@ -46,6 +46,10 @@ class SessionError(PgflashError):
     """The server cannot be reached, or does not allow what was asked."""
 
 
+class UnreachableError(SessionError):
+    """The server does not answer; the same request may be answered later."""
+
+
 def parse_dsn(dsn: str) -> dict[str, Any]:
     """Parse a connection string, or say why it is invalid."""
     try:
@@ -69,7 +73,7 @@ def connect(dsn: str) -> Connection:
             dsn, autocommit=True, application_name="pgflash", connect_timeout=wait_s
         )
     except psycopg.OperationalError as error:
-        raise SessionError(
+        raise UnreachableError(
             f"could not connect: {_words(error)}",
             hint="Name the server with --dsn, or in the environment: PGHOST, PGPORT, PGDATABASE, "
             "PGUSER.",
@@ -102,7 +106,8 @@ def said(doing: str, *, hint: str = _ENOUGH) -> Iterator[None]:
     except psycopg.errors.InsufficientPrivilege as error:
         raise SessionError(f"could not {doing}: {_words(error)}", hint=hint) from error
     except psycopg.Error as error:
-        raise SessionError(
+        kind = UnreachableError if isinstance(error, psycopg.OperationalError) else SessionError
+        raise kind(
             f"could not {doing}: {_words(error)}", hint=error.diag.message_hint or ""
         ) from error
 

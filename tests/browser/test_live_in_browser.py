@@ -265,7 +265,7 @@ def test_dragging_marks_a_stretch_that_narrows_all_below_it(
     assert min(widths) > 20
     page.locator("#clear").click()
     assert page.evaluate("location.search") == ""
-    assert page.get_by_role("button", name="Make its AWR report").is_disabled()
+    assert page.get_by_role("button", name="Report for this range").is_disabled()
 
 
 def test_a_finger_marks_along_the_time_and_scrolls_across(opened: Callable[..., Tab]) -> None:
@@ -281,7 +281,7 @@ def test_a_finger_marks_along_the_time_and_scrolls_across(opened: Callable[..., 
     top = page.evaluate("scrollY")
     finger.move((left, middle), (left, middle - 80))
     tab.until(f"scrollY > {top}")
-    assert "Nothing is marked" in page.locator("#stretch [role=status]").inner_text()
+    assert "Marked" not in page.locator("#stretch [role=status]").inner_text()
     tab.until(
         "new Promise(done => { const y = scrollY; setTimeout(() => done(y === scrollY), 100) })"
     )
@@ -290,7 +290,7 @@ def test_a_finger_marks_along_the_time_and_scrolls_across(opened: Callable[..., 
     tab.until("document.querySelector('#stretch [role=status]').textContent.startsWith('Marked')")
     width = page.eval_on_selector("#throughput .u-select", "one => one.clientWidth")
     assert width == pytest.approx(right - left, abs=0.1 * (right - left))
-    assert page.get_by_role("button", name="Make its AWR report").is_enabled()
+    assert page.get_by_role("button", name="Report for this range").is_enabled()
 
     def is_unmarked_by_a_tap() -> bool:
         """Tap; a browser takes a tap right after a swipe for the end of that."""
@@ -313,7 +313,7 @@ def test_a_marked_stretch_makes_its_report_as_a_file(
     page = opened().alive()
     mark(page, begin, watched.counted()[0])
     with page.expect_download() as download:
-        page.get_by_role("button", name="Make its AWR report").click()
+        page.get_by_role("button", name="Report for this range").click()
     assert download.value.suggested_filename == "pgflash-report.html"
     assert 'id="top-events"' in download.value.path().read_text()
 
@@ -330,7 +330,7 @@ def test_a_report_that_is_asked_for_too_soon_says_when_to_ask_again(
     page = opened().alive()
     mark(page, begin, watched.counted()[0])
     marked = page.locator("#show [name=from]").input_value()
-    page.get_by_role("button", name="Make its AWR report").click()
+    page.get_by_role("button", name="Report for this range").click()
     page.wait_for_url("**/report")
     assert page.get_by_role("alert").inner_text().startswith("The last snapshot is ")
     assert "Ask again in " in page.locator("main").inner_text()
@@ -392,7 +392,7 @@ def test_the_keyboard_alone_marks_a_stretch(opened: Callable[..., Tab]) -> None:
     tab.until_true(marks_some_work)
     assert "Marked: " in page.locator("#stretch [role=status]").inner_text()
     page.keyboard.press("Escape")
-    assert "Nothing is marked" in page.locator("#stretch [role=status]").inner_text()
+    assert "Marked" not in page.locator("#stretch [role=status]").inner_text()
 
 
 def test_the_flash_page_shows_what_the_views_show(
@@ -418,8 +418,13 @@ def test_the_flash_page_shows_what_the_views_show(
     assert str(watched.cached.cache_file) in page.locator("#devices").inner_text()
     assert "present size" in page.locator("#curve-rows").inner_text()
     assert page.locator("#curve canvas").is_visible()
+    outcome = page.locator("#outcome").inner_text()
+    for words in ("Hit ratio", "A read from flash", "A read from disk", "Waiting saved"):
+        assert words in outcome
+    above = "(a, b) => a.getBoundingClientRect().top < document.querySelector(b)"
+    assert page.locator("#outcome").evaluate(f"{above}.getBoundingClientRect().top", "#hit-ratio")
     facts = page.locator("#facts").inner_text()
-    for words in ("Hit ratio", "Blocks put in", "left of"):
+    for words in ("Blocks put in", "left of"):
         assert words in facts
     assert page.locator("meter").is_visible()
     assert page.locator("#relations tbody tr").count() >= 5
@@ -462,7 +467,7 @@ def test_the_lab_page_shows_a_run_that_is_being_made(opened: Callable[..., Tab])
 def test_nothing_is_said_by_colour_alone() -> None:
     for figure in performance(None, None):
         looks = [
-            (one["hatching"] if figure.stacked else one["dashes"])
+            (one["hatching"] if figure.stacked else (one["label"], one["dashes"]))
             for one in json.loads(figure.data())["lines"]
         ]
         assert len(set(looks)) == len(looks), figure.id
@@ -491,6 +496,82 @@ def test_a_narrow_window_never_scrolls_sideways(
             tab.alive(1)
             assert tab.page.locator("canvas").first.is_visible()
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360, path
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_tables_of_what_sessions_did_are_read_at_any_width(
+    opened: Callable[..., Tab], width: int
+) -> None:
+    tab = opened(width=width)
+    tab.alive()
+    for part in ("statements", "waits", "sessions"):
+        tab.until(f"document.querySelectorAll('[data-rows={part}] tbody tr').length > 0")
+    rows = tab.page.evaluate(
+        "[...document.querySelectorAll('[data-rows] tbody tr')].map(row => [...row.cells].map("
+        "one => [one.textContent, one.clientWidth, one.clientHeight]))"
+    )
+    assert len(rows) >= 3
+    for (name, wide, high), *others in rows:
+        # Three lines of what it is, and its detail, which at 400 pixels may be as long.
+        assert wide >= 90, name
+        assert high <= 200, name
+        # Words and numbers beside it stay on one line.
+        assert all(other[2] == high and other[1] >= 20 for other in others), name
+    assert tab.page.evaluate(
+        "[...document.querySelectorAll('[data-rows] .scroll')].every("
+        "one => one.scrollWidth <= one.clientWidth)"
+    )
+
+
+def test_the_first_chart_is_whole_in_a_window_of_usual_size(opened: Callable[..., Tab]) -> None:
+    page = opened(width=1280).alive()
+    top, bottom, high = page.locator("#sessions canvas").evaluate(
+        "one => { const {top, bottom, height} = one.getBoundingClientRect();"
+        " return [top, bottom, height] }"
+    )
+    assert high == pytest.approx(320, abs=1)
+    assert 0 < top < bottom <= 900
+
+
+def test_the_tables_show_the_minutes_of_the_charts(
+    opened: Callable[..., Tab], watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgflash.web.details.AGAIN_PART", 0)  # however long an answer takes
+    tab = opened()
+    page = tab.alive(8)
+    page.locator("#pause").click()
+    tab.until("/^As the charts/.test(document.querySelector('#stretch [role=status]').textContent)")
+    words = page.locator("#stretch [role=status]").inner_text()
+    first, last = page.evaluate(
+        "['first', 'number'].map(name => Number(document.body.dataset[name]))"
+    )
+    shown = [one for one in samples(watched) if first <= one["number"] <= last]
+    begin, end = re.findall(r"\d\d:\d\d:\d\d", words)
+    day = shown[-1]["at"][:11]
+    zone = shown[-1]["at"][23:]
+    # Ten seconds is what the tables may be behind; the first sample has a length, too.
+    assert 0 <= shown[-1]["x"] - time_of(f"{day}{end}{zone}") <= 11
+    assert -1 <= shown[0]["x"] - time_of(f"{day}{begin}{zone}") <= 14
+
+
+def test_a_dark_page_is_dark_and_as_readable(opened: Callable[..., Tab], watched: Watched) -> None:
+    tab = opened(color_scheme="dark")
+    for path in ("/", "/cache", "/lab"):
+        tab.page.goto(watched.address + path)
+        if path != "/lab":
+            tab.alive(1)
+        ground = tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert max(map(int, re.findall(r"\d+", ground))) < 64, path
+        assert serious(tab.page) == [], path
+    # Lines are as light in the charts as in their tables.
+    tab.page.goto(watched.address)
+    tab.alive(1)
+    light, dark = tab.page.evaluate(
+        "(() => { const figure = document.querySelector('#commit');"
+        " return [JSON.parse(figure.dataset.figure).lines[1].stroke_on_dark,"
+        " figure.querySelectorAll('tbody th path')[1].getAttribute('stroke')] })()"
+    )
+    assert light == dark
 
 
 def test_axe_finds_nothing_serious(opened: Callable[..., Tab], watched: Watched) -> None:
@@ -593,7 +674,8 @@ def test_a_restart_is_shown_and_recovered_from(
     page = tab.alive()
     watched.cached.server.stop("fast")
     tab.until("document.body.dataset.state === 'lost'")
-    assert len(page.locator("#status").inner_text()) > 20
+    said = page.locator("#status").inner_text()
+    assert re.fullmatch(r"No answer since \d\d:\d\d:\d\d, trying again: .+\.", said), said
     # What was is not shown as if it still were.
     assert page.locator("#headline").inner_text() == ""
     tab.until("document.querySelector('#sessions tbody td').textContent === '–'")

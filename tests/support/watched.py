@@ -33,7 +33,11 @@ EVIL = "<script>document.title='evil'</script>"
 
 
 def create_watched(factory: ClusterFactory, install: PgInstall) -> CachedServer:
-    """Return a loaded server with the extension, a cache and a table named EVIL."""
+    """Return a loaded server with the extension, a cache and a table named EVIL.
+
+    Statements have identifiers, and texts where the installation has pg_stat_statements.
+    """
+    has_texts = (install.sharedir / "extension" / "pg_stat_statements.control").exists()
     cached = create_cached(
         factory,
         install,
@@ -41,11 +45,15 @@ def create_watched(factory: ClusterFactory, install: PgInstall) -> CachedServer:
             "shared_buffers": "4MB",
             "pgflash.verify": "off",
             "pgflash.write_budget": "1TB",
+            "shared_preload_libraries": "pgflash" + has_texts * ",pg_stat_statements",
+            "compute_query_id": "on",
         },
     )
     load(cached.server.conninfo(), PARAMETERS)
     with cached.server.connect() as connection:
         connection.execute(f'create table "{EVIL}" as select generate_series(1, 20000) as i')
+        if has_texts:
+            connection.execute("create extension pg_stat_statements")
         connection.execute("select pgflash_set_cache_policy(%s, 'keep')", (f'"{EVIL}"',))
         connection.execute("checkpoint")
     return cached

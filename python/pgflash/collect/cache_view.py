@@ -35,6 +35,7 @@ _BUDGET = (
 _CACHE = "select * from {schema}.pgflash_cache"
 _DEVICES = "select * from {schema}.pgflash_cache_devices"
 _ADVICE = "select * from {schema}.pgflash_cache_advice order by size_factor"
+_BENEFIT = "select * from {schema}.pgflash_cache_benefit order by since desc"
 _RELATIONS = """
 select coalesce(relation::text, ''), fork, sum(cached_blocks)::bigint, sum(hits)::bigint,
        sum(misses)::bigint, sum(disk_read_time_ms)::float8, coalesce(min(policy), ''),
@@ -57,6 +58,7 @@ def read_cache(connection: Connection, server: LiveServer) -> CacheView:
             return CacheView(at=at, present=False, missing={"flash cache": why})
         asking = _Asking(connection, server.schema)
         (row,) = asking.rows("flash cache", _CACHE) or ({},)
+        benefit = tuple(asking.rows("what the cache saved", _BENEFIT))
         advice = tuple(asking.rows("miss-ratio curve", _ADVICE))
         relations = asking.tuples("relations", _RELATIONS, limit=RELATIONS_MAX)
         policies = asking.tuples("policies", _POLICIES, limit=POLICIES_MAX)
@@ -68,7 +70,7 @@ def read_cache(connection: Connection, server: LiveServer) -> CacheView:
     if not row:
         missing.setdefault("flash cache", "pgflash is not in shared_preload_libraries")
     elif not row.get("size_bytes"):
-        missing.setdefault("flash cache", "no cache is set up: pgflash.cache_size is 0")
+        missing.setdefault("flash cache", str(row.get("mode_reason") or "no cache is set up"))
     return CacheView(
         at=at,
         present=bool(row.get("size_bytes")),
@@ -82,6 +84,7 @@ def read_cache(connection: Connection, server: LiveServer) -> CacheView:
         devices=devices,
         relations=tuple(_relation(one) for one in relations),
         relations_all=int(relations[0][7]) if relations else 0,
+        benefit=benefit,
         advice=advice,
         present_bytes=_present(row),
         policies=tuple(

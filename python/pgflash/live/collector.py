@@ -29,7 +29,8 @@ from pgflash.live.ring import Ring
 from pgflash.live.segments import EVERY, Segments
 from pgflash.live.tables import headline
 from pgflash.model.live import FileChange, LiveServer, Reading
-from pgflash.session import Connection, connect
+from pgflash.model.words import sentence
+from pgflash.session import Connection, UnreachableError, connect
 
 INTERVAL_S = 1.0
 #: The interval without viewers.
@@ -50,8 +51,15 @@ class Status:
 
     #: connecting, live, late or lost.
     state: str
+    #: An error and its hint, as the command line prints them.
     sentence: str = ""
     hint: str = ""
+    #: The same for people who watch and did not start us: what is the matter, since when.
+    page: str = ""
+
+
+def _waiting(state: str, words: str) -> Status:
+    return Status(state=state, sentence=words, page=words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +117,7 @@ class Collector:
         self._files = files
         #: Notices to be sent with the next reading, which has the server's time.
         self._untold: list[str] = []
-        self._status = Status(state="connecting", sentence="Connecting to the server.")
+        self._status = _waiting("connecting", "Connecting to the server.")
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._viewers = 0
@@ -141,6 +149,8 @@ class Collector:
                     state="late",
                     sentence=f"The server has not answered for {age_s:.0f} seconds.",
                     hint="It may be overloaded, stopped, or behind a broken network.",
+                    page=f"{self._no_answer()}: the server may be overloaded, stopped, "
+                    "or behind a broken network.",
                 )
         return status
 
@@ -181,13 +191,23 @@ class Collector:
             except PgflashError as error:
                 if self._status.state == "live":
                     wait_s = 1.0
-                self._say(Status(state="lost", sentence=error.message, hint=error.hint))
+                self._say(self._lost(error))
             except Exception as error:
-                self._say(
-                    Status(state="lost", sentence=f"unexpected {type(error).__name__}: {error}")
-                )
+                self._say(_waiting("lost", f"unexpected {type(error).__name__}: {error}"))
             self._stop.wait(wait_s)
             wait_s = min(2 * wait_s, BACKOFF_MAX_S)
+
+    def _lost(self, error: PgflashError) -> Status:
+        if isinstance(error, UnreachableError):
+            page = f"{self._no_answer()}: {error.message.rpartition(': ')[2]}."
+        else:
+            page = f"{sentence(error.message)}. {error.hint}".strip()
+        return Status(state="lost", sentence=error.message, hint=error.hint, page=page)
+
+    def _no_answer(self) -> str:
+        newest = self.newest
+        since = "yet" if newest is None else f"since {newest.at:%H:%M:%S}"
+        return f"No answer {since}, trying again"
 
     def _serve(self) -> None:
         """Read until the server goes away, another server answers, or we are stopped."""
@@ -258,8 +278,9 @@ class Collector:
         self.waited_s = waited_s
         if self._status.state != "live":
             self._say(Status(state="live"))
-        for sentence in self._untold:
-            self._tell(Notice(at=reading.at.isoformat(timespec="milliseconds"), sentence=sentence))
+        at = reading.at.isoformat(timespec="milliseconds")
+        for change in self._untold:
+            self._tell(Notice(at=at, sentence=change))
         self._untold.clear()
         if before is None:
             return

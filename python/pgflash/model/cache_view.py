@@ -67,6 +67,8 @@ class CacheView:
     #: The relations with the most cached blocks, and the number of all.
     relations: tuple[CacheRelation, ...] = ()
     relations_all: int = 0
+    #: What was saved in the last hour, the last day, and since the start.
+    benefit: tuple[ViewRow, ...] = ()
     #: By size; present_bytes is the cache's own size.
     advice: tuple[ViewRow, ...] = ()
     present_bytes: float | None = None

@@ -201,3 +201,5 @@ class Stretch:
     sessions: tuple[StretchRow, ...] = ()
     segments: tuple[StretchRow, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
+    #: When to ask again for what follows, by what it takes the server to answer.
+    again_s: float = 10.0

@@ -197,6 +197,7 @@ def look(series: Series) -> dict[str, str]:
         "hatching": _HATCHINGS[series.pattern % len(_HATCHINGS)],
         "hatching_colour": _hatching_colour(series.colour),
         "stroke": _for_a_line(series.colour),
+        "stroke_on_dark": _for_a_line_on_dark(series.colour),
         "dashes": _DASHES[series.pattern % len(_DASHES)],
     }
 
@@ -571,6 +572,14 @@ def _for_a_line(colour: str) -> str:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     while 0.3 * red + 0.59 * green + 0.11 * blue > 130:
         red, green, blue = (part * 9 // 10 for part in (red, green, blue))
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def _for_a_line_on_dark(colour: str) -> str:
+    """Return the colour, light enough to be visible as a line on a dark page."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    while 0.3 * red + 0.59 * green + 0.11 * blue < 130:
+        red, green, blue = (part + (255 - part + 9) // 10 for part in (red, green, blue))
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 

@@ -235,7 +235,7 @@ class _Routes:
         times = read_times(begin, end)
         server = self.collector.server
         if server is None:
-            raise BusyError(self.collector.status.sentence)
+            raise BusyError(self.collector.status.page)
         return await asyncio.to_thread(self.details.stretch, server, *times)
 
     async def report(self, request: Request) -> Response:

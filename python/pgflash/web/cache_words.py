@@ -20,6 +20,8 @@ from pgflash.report.printed import PrintedTable, print_table
 
 Row = Mapping[str, Any]
 
+RELATIONS_SHOWN = 15
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
@@ -31,11 +33,54 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the cache brings: the figures that a page begins with, and a sentence a period."""
+
+    #: Title, figure, and what it is.
+    figures: tuple[tuple[str, str, str], ...]
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """The rest of a day's write budget, as a share and in words."""
 
     left: float
     words: str
+
+
+def outcome(view: Row) -> Outcome:
+    """Return what the cache has brought in the last hour."""
+    cache, benefit = view["cache"], view.get("benefit") or ()
+    hour: Row = next((one for one in benefit if one["period"] == "hour"), {})
+    saved_ms, hits, misses = hour.get("saved_ms"), cache.get("hits"), cache.get("misses")
+    looked_up = f"{count(hits)} of {count((hits or 0) + (misses or 0))} blocks, since the start"
+    return Outcome(
+        figures=(
+            ("Hit ratio", percent(cache.get("hit_ratio")), looked_up),
+            ("A read from flash", _mean(hour, "flash"), "mean of the last hour"),
+            ("A read from disk", _mean(hour, "disk"), "mean of the last hour"),
+            (
+                "Waiting saved",
+                NOTHING if saved_ms is None else duration(saved_ms / 1000),
+                f"{percent(hour.get('saved_share'))} of the last hour's read waiting, modelled",
+            ),
+        ),
+        sentences=tuple(
+            f"{_PERIODS[one['period']]}: {one['finding']}"
+            for one in benefit
+            if one["period"] in _PERIODS and one.get("finding")
+        ),
+    )
+
+
+_PERIODS = {"hour": "In the last hour", "day": "In the last day", "start": "Since the start"}
+
+
+def _mean(row: Row, source: str) -> str:
+    """Return the mean time of a period's reads from a source."""
+    reads, time_ms = row.get(f"{source}_reads"), row.get(f"{source}_read_ms")
+    return duration(time_ms / reads / 1000) if reads and time_ms is not None else NOTHING
 
 
 def facts(cache: Row) -> list[tuple[str, str]]:
@@ -44,15 +89,12 @@ def facts(cache: Row) -> list[tuple[str, str]]:
         ("Cache files", str(cache.get("cache_file") or NOTHING)),
         ("Began", str(cache.get("start_reason") or NOTHING)),
         ("Size", f"{size(cache.get('used_bytes'))} used of {size(cache.get('size_bytes'))}"),
-        ("Hit ratio", percent(cache.get("hit_ratio"))),
         ("Hits", count(cache.get("hits"))),
         ("Misses", count(cache.get("misses"))),
         ("Left to the page cache", count(cache.get("page_cache_reads"))),
         ("Blocks put in", count(cache.get("inserts"))),
         ("Written to flash", size(cache.get("flash_write_bytes"))),
         ("Written in 24 hours", size(cache.get("flash_write_bytes_day"))),
-        ("Mean read of flash", _ms(cache.get("flash_read_mean_ms"))),
-        ("Mean read of disk", _ms(cache.get("disk_read_mean_ms"))),
     ]
     if cache.get("resize_progress") is not None:
         found.insert(3, ("Size is changing", percent(cache["resize_progress"])))
@@ -107,7 +149,7 @@ def curve(view: Row) -> Curve:
             text("size", "Size"),
             number("miss_ratio", "Miss ratio", Unit.SHARE),
             number("disk_reads", "Disk reads/s", Unit.PER_SECOND),
-            number("saved", "Saved ms/s", Unit.COUNT),
+            number("saved", "Waiting saved ms/s", Unit.COUNT),
         ),
         rows=tuple(
             row(
@@ -123,6 +165,10 @@ def curve(view: Row) -> Curve:
     return Curve(sentence=said, table=print_table(table), data=msgspec.json.encode(data).decode())
 
 
+#: A larger cache that misses less by no more than this share brings nothing.
+_WORTH_IT = 0.01
+
+
 def _is_present(row: Row, present: float | None) -> str:
     return " (present size)" if present is not None and row.get("size_factor") == 1 else ""
 
@@ -132,9 +178,15 @@ def _advice(rows: Sequence[Row], present: float | None) -> str:
     twice = next((row for row in rows if row.get("size_factor") == 2), None)
     if present is None or now is None or twice is None:
         return "What a flash cache of each size would have missed in the last hours."
+    misses, twice_misses = 1 - float(now["hit_ratio"]), 1 - float(twice["hit_ratio"])
+    if misses - twice_misses < _WORTH_IT:
+        return (
+            f"With its {size(present)} the cache misses {percent(misses)} of what is asked for; "
+            "twice as much would bring nothing."
+        )
     return (
-        f"With its {size(present)} the cache misses {percent(1 - float(now['hit_ratio']))} of what "
-        f"is asked for; with twice as much it would miss {percent(1 - float(twice['hit_ratio']))}."
+        f"With its {size(present)} the cache misses {percent(misses)} of what is asked for; with "
+        f"twice as much it would miss {percent(twice_misses)}."
     )
 
 
@@ -161,13 +213,13 @@ _ERRORS = ("read_errors", "write_errors", "read_timeouts", "corrupt_slots")
 
 def tables(view: Row) -> list[PrintedTable]:
     """Return the tables: evictions by kind, blocks not admitted, devices, relations, policies."""
-    every, shown = int(view.get("relations_all") or 0), len(view["relations"])
-    note = f"The {shown} with most in the cache, of {every:,}." if every > shown else ""
+    every, top = int(view.get("relations_all") or 0), view["relations"][:RELATIONS_SHOWN]
+    note = f"The {len(top)} with most in the cache, of {every:,}." if every > len(top) else ""
     return [
         print_table(_counts("evictions", "Evictions by kind", _EVICTIONS, view["evictions"])),
         print_table(_counts("skips", "Not put in, by reason", _SKIPS, view["insert_skips"])),
         print_table(_devices(view["devices"])),
-        print_table(replace(_relations(view["relations"]), note=note)),
+        print_table(replace(_relations(top), note=note)),
         print_table(_policies(view["policies"])),
     ]
 

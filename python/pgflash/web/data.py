@@ -29,7 +29,7 @@ class Data:
     def _server(self) -> LiveServer:
         server = self._collector.server
         if server is None:
-            raise HTTPException(503, self._collector.status.sentence)
+            raise HTTPException(503, self._collector.status.page)
         return server
 
     def routes(self) -> list[tuple[str, Callable[..., object]]]:

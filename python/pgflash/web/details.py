@@ -46,7 +46,13 @@ SETTLED = timedelta(seconds=15)
 CACHE_KEPT_S = 2.0
 #: The same for the snapshots: viewers ask for whole minutes, so that they ask for the same.
 HISTORY_KEPT_S = 45.0
-RECENT_MAX = 16
+RECENT_MAX = 64
+#: The same for a stretch that is not over.
+UNSETTLED_KEPT_S = 5.0
+#: When scripts ask again what sessions did, in seconds: the first of these that is so many times as
+#: long as the answer took.
+AGAIN_S = (10.0, 30.0, 60.0, 120.0, 300.0)
+AGAIN_PART = 200
 #: A report first takes a snapshot if the last one, by whatever request, is this old.
 TAKEN_EVERY_S = 60.0
 #: At most this many a day, including those taken by command: as many as the server itself takes.
@@ -116,20 +122,28 @@ class Details:
         """Return a stretch as JSON; this blocks, so keep it out of the event loop."""
         with self._in_turn():
             key = (_name(server), begin.isoformat(), end.isoformat())
+            recent = (key[0], f"stretch {' '.join(key[1:])}")
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
+            if (found := self._kept_recently(recent)) is not None:
+                return found
             self.asked += 1
+            began_s = time.monotonic()
             now, stretch = self._ask(
                 server,
                 lambda one: (_clock_and_role(one)[0], self._stretch(one, server, begin, end)),
             )
-            found = msgspec.json.encode(stretch)
+            found = msgspec.json.encode(
+                replace(stretch, again_s=_again_s(time.monotonic() - began_s))
+            )
             # A stretch that is not over yet, by the server's clock, may still gain data.
             if end < now - SETTLED:
                 self._kept[key] = found
                 while len(self._kept) > KEPT_MAX:
                     self._kept.popitem(last=False)
+            else:
+                self._keep_recent(recent, found, UNSETTLED_KEPT_S)
             return found
 
     def _stretch(
@@ -167,15 +181,22 @@ class Details:
         """Query, or reuse the recent answer to the same request."""
         with self._in_turn():
             name = (_name(server), key)
-            until_s, found = self._recent.get(name, (0.0, b""))
-            if time.monotonic() >= until_s:
+            found = self._kept_recently(name)
+            if found is None:
                 self.asked += 1
                 found = msgspec.json.encode(self._ask(server, question))
-                self._recent[name] = (time.monotonic() + kept_s, found)
-                self._recent.move_to_end(name)
-                while len(self._recent) > RECENT_MAX:
-                    self._recent.popitem(last=False)
+                self._keep_recent(name, found, kept_s)
             return found
+
+    def _kept_recently(self, name: tuple[str, str]) -> bytes | None:
+        until_s, found = self._recent.get(name, (0.0, b""))
+        return found if time.monotonic() < until_s else None
+
+    def _keep_recent(self, name: tuple[str, str], found: bytes, kept_s: float) -> None:
+        self._recent[name] = (time.monotonic() + kept_s, found)
+        self._recent.move_to_end(name)
+        while len(self._recent) > RECENT_MAX:
+            self._recent.popitem(last=False)
 
     def report(self, begin: datetime, end: datetime, *, earlier: timedelta | None = None) -> str:
         """Return the report of a stretch's snapshots, or its comparison with an earlier stretch."""
@@ -291,6 +312,11 @@ def _clock_and_role(connection: Connection) -> tuple[datetime, bool]:
         ).fetchone()
     assert row is not None
     return row[0], row[1]
+
+
+def _again_s(took_s: float) -> float:
+    """Return when to ask again, so that asking takes but a small part of the time."""
+    return next((one for one in AGAIN_S if one >= AGAIN_PART * took_s), AGAIN_S[-1])
 
 
 def _remembered_s(found: Stretch, begin: datetime, end: datetime) -> float:

@@ -30,6 +30,8 @@ class Line:
     colour: str
     pattern: int
     divisor: float = 1.0
+    #: What the chart writes at its end, where its dashes do not tell it from all others.
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,7 @@ class Figure:
                 "name": line.name,
                 "path": line.path,
                 "divisor": line.divisor,
+                "label": line.label,
                 **svg.look(_series(line)),
             }
             for line in self.lines
@@ -114,7 +117,7 @@ def performance(sample: Sample | None, server: LiveServer | None) -> tuple[Figur
         _transactions(),
     ]
     if timed:
-        found += [_latency(quantile) for quantile in ("p50", "p95", "p99")]
+        found.append(_latency())
     return (*found, _commit(timed=timed))
 
 
@@ -207,22 +210,28 @@ _NAMES = {
 }
 
 
-def _latency(quantile: str) -> Figure:
+_QUANTILES = ("p50", "p95", "p99")
+
+
+def _latency() -> Figure:
+    """Return all percentiles in one chart: dashes tell them apart, a line's label its source."""
+    sources = {name: _NAMES[name].partition(",")[0] for name in TIMED if name in FLOWS}
     return Figure(
-        id=f"latency-{quantile}",
-        title=f"Read latency by source, {quantile}",
+        id="latency",
+        title="Read latency by source",
         unit="ms",
         logarithmic=True,
         over="highest",
         lines=tuple(
             Line(
-                name=_NAMES[name].partition(",")[0],
+                name=f"{title}, {quantile}",
                 path=("latency", name, quantile),
                 colour=colours.FLOWS[name],
                 pattern=number,
+                label=title,
             )
-            for number, name in enumerate(TIMED)
-            if name in FLOWS
+            for name, title in sources.items()
+            for number, quantile in enumerate(_QUANTILES)
         ),
     )
 
@@ -241,7 +250,7 @@ def _commit(*, timed: bool) -> Figure:
             colour="#8c564b",
             pattern=number,
         )
-        for number, quantile in enumerate(("p50", "p95", "p99"), start=1)
+        for number, quantile in enumerate(_QUANTILES, start=1)
     ]
     return Figure(
         id="commit",

@@ -34,6 +34,8 @@ class Sayings(logging.Handler):
         """Log a thing, or count it."""
         if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
             return  # viewers' streams at our own end
+        if record.name == "psycopg":
+            return  # a session that broke, which the page says in its own words
         thing, now_s = (record.pathname, record.lineno), self._clock()
         said_s, more = self._said.get(thing, (-EVERY_S, 0))
         if now_s - said_s < EVERY_S:

@@ -94,16 +94,22 @@ def flash(collector: Collector, view: Mapping[str, Any] | None, *, error: str) -
         "figures": drawn,
         "hatchings": figures.hatchings(drawn),
         "sample": plain if live else None,
+        "outcome": cache_words.outcome(found) if present else None,
         "facts": cache_words.facts(found["cache"]) if present else (),
         "budget": cache_words.budget(found["budget"]) if found.get("budget") else None,
         "curve": cache_words.curve(found) if found.get("advice") else None,
         "tables": cache_words.tables(found) if present else (),
-        "missing": found.get("missing", {}),
+        "missing": {
+            name: why
+            for name, why in found.get("missing", {}).items()
+            if present or name != "flash cache"  # the first sentence says it
+        },
     }
 
 
 def _mode(view: Mapping[str, Any]) -> str:
     if not view.get("present"):
-        return "There is no flash cache here."
+        why = view.get("missing", {}).get("flash cache", "")
+        return f"There is no flash cache: {why}." if why else "There is no flash cache."
     reason = str(view.get("mode_reason") or "")
     return f"Mode: {view['mode']}. {sentence(reason)}{'.' if reason else ''}"

@@ -254,12 +254,12 @@ def test_a_server_that_cannot_be_watched_is_said_in_one_sentence(
         assert status.hint
         # The page, its data, metrics: each says so, or that there is nothing.
         text = page.ask("/").text
-        assert escape(status.sentence) in text
-        assert escape(status.hint) in text
+        assert escape(status.page) in text
+        assert "--dsn" not in status.page  # which is for the one who started it
         assert page.ask("/live/samples").json["status"]["sentence"] == status.sentence
         for path in ("/live/cache", "/live/history?from=2026-01-01&to=2026-01-02"):
             answer = page.ask(path)
-            assert (answer.code, answer.text) == (503, f"{status.sentence}\n")
+            assert (answer.code, answer.text) == (503, f"{status.page}\n")
         assert "pgflash_up 0" in page.ask("/metrics").text
 
 

@@ -55,6 +55,7 @@ def test_a_stretch_is_over_when_the_server_s_clock_says_so(
     behind: tuple[Server, Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pgflash.web.details.SETTLED", SETTLED)
+    monkeypatch.setattr("pgflash.web.details.UNSETTLED_KEPT_S", 0.0)
     server, _clock = behind
     with served(server.conninfo(), interval_s=0.1) as page:
         until(lambda: len(samples(page)) > 3)

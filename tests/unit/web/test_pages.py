@@ -64,8 +64,8 @@ def test_each_figure_finds_its_values_in_a_sample() -> None:
     assert value("sessions", "Network") == 0.0  # looked at, and nobody was in it
     assert value("throughput", "Disk, reads") == 2.0
     assert value("requests", "WAL") == 20.0
-    assert value("latency-p95", "Disk") == 4.0
-    assert value("latency-p95", "Flash") is None
+    assert value("latency", "Disk, p95") == 4.0
+    assert value("latency", "Flash, p95") is None
     assert value("commit", "Mean wait for a commit") is None
     assert value("transactions", "Commits") == 1234.5
 
@@ -138,6 +138,34 @@ def test_the_curve_marks_the_present_size_and_says_what_twice_as_much_brings() -
     assert [row.cells[0].text for row in found.table.rows] == ["1.00 GB (present size)", "2.00 GB"]
     assert json.loads(found.data)["ratios"] == [pytest.approx(40), pytest.approx(25)]
     assert json.loads(found.data)["present"] == 2**30
+
+
+def test_a_larger_cache_that_misses_as_much_brings_nothing() -> None:
+    view = {"advice": [advice(1, 0.344), advice(2, 0.348)], "present_bytes": 2.0**30}
+    assert cache_words.curve(view).sentence.endswith("twice as much would bring nothing.")
+
+
+def test_the_page_of_the_cache_begins_with_what_it_brings() -> None:
+    hour = {
+        "period": "hour", "flash_reads": 12_000, "flash_read_ms": 1200.0, "disk_reads": 1000,
+        "disk_read_ms": 5100.0, "saved_ms": 60_000.0, "saved_share": 0.9, "finding": "It saved.",
+    }  # fmt: skip
+    cache = {"hits": 12_000, "misses": 3000, "hit_ratio": 0.8}
+    found = cache_words.outcome({"cache": cache, "benefit": (hour,)})
+    assert [value for _title, value, _means in found.figures] == [
+        "80 %",
+        "100 µs",
+        "5.10 ms",
+        "60.0 s",
+    ]
+    assert "90 %" in found.figures[-1][2]
+    assert found.sentences == ("In the last hour: It saved.",)
+
+
+def test_an_extension_that_does_not_tell_what_was_saved_leaves_gaps() -> None:
+    found = cache_words.outcome({"cache": {"hits": 1, "misses": 0, "hit_ratio": 1.0}})
+    assert [value for _title, value, _means in found.figures] == ["100 %", "–", "–", "–"]
+    assert found.sentences == ()
 
 
 def test_without_a_cache_no_size_is_the_present_one() -> None:

@@ -8,12 +8,13 @@
 
 import {clock, isoTime, mark, number} from "./format.js";
 
-const HEIGHT = 200;
+const HEIGHT = 320;
 const TILE = 8;
 // Where so much more than a sample's time is missing, nothing is drawn.
 const GAP = 2.5;
 // A finger that moves less than this points.
 const TOUCH_MIN_PX = 8;
+const DARK = matchMedia("(prefers-color-scheme: dark)");
 
 /** Return a line's value in a sample, as value_of() of figures.py. */
 export function valueOf(line, sample) {
@@ -57,6 +58,11 @@ export class Chart {
         this.tiles = new Map();
         this.plot = this.make();
         this.listen();
+        this.paint();
+        DARK.addEventListener("change", () => {
+            this.paint();
+            if (this.shown.length) this.plot.redraw(false);
+        });
         new ResizeObserver(() => this.plot.setSize({width: this.width(), height: HEIGHT})).observe(this.holder);
     }
 
@@ -68,6 +74,16 @@ export class Chart {
 
     colour(name) {
         return getComputedStyle(this.holder).getPropertyValue(name).trim();
+    }
+
+    stroke(line) {
+        return DARK.matches ? line.stroke_on_dark : line.stroke;
+    }
+
+    /** Give the lines, and their pictures in the table, the colours that the page's ground asks for. */
+    paint() {
+        const pictures = this.figure.querySelectorAll("tbody th path[stroke]");
+        pictures.forEach((picture, i) => picture.setAttribute("stroke", this.stroke(this.says.lines[i])));
     }
 
     /** Return the hatching of a line as the canvas wants it. */
@@ -94,7 +110,7 @@ export class Chart {
         const series = (stacked ? [...lines].reverse() : lines).map(line => ({
             label: line.name,
             width: stacked ? 0.5 : 2,
-            stroke: stacked ? line.hatching_colour : line.stroke,
+            stroke: stacked ? line.hatching_colour : () => this.stroke(line),
             fill: stacked ? () => this.tile(line) : undefined,
             dash: stacked || !line.dashes ? undefined : line.dashes.split(" ").map(Number),
             points: stacked ? {show: false} : {size: 4},
@@ -129,7 +145,7 @@ export class Chart {
             ],
             series: [{}, ...series],
             hooks: {
-                draw: [plot => this.drawLimit(plot)],
+                draw: [plot => this.drawLimit(plot), plot => this.drawLabels(plot)],
                 setSelect: [plot => this.marked(plot)],
                 setCursor: [plot => this.pointed(plot)],
             },
@@ -157,10 +173,38 @@ export class Chart {
         ctx.moveTo(bbox.left, y);
         ctx.lineTo(bbox.left + bbox.width, y);
         ctx.stroke();
-        ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
-        ctx.textAlign = "left";
-        ctx.textBaseline = "bottom";
-        ctx.fillText(name, bbox.left + 6 * devicePixelRatio, y - 3 * devicePixelRatio);
+        this.write(plot, name, bbox.left + 6 * devicePixelRatio, y - 10 * devicePixelRatio, "left");
+        ctx.restore();
+    }
+
+    /** Write on a plate of the page's ground, so that hatchings below do not make it unreadable. */
+    write({ctx}, words, x, y, align) {
+        const ratio = devicePixelRatio;
+        ctx.font = `${12 * ratio}px system-ui, sans-serif`;
+        const wide = ctx.measureText(words).width + 6 * ratio;
+        ctx.fillStyle = this.colour("--card");
+        ctx.fillRect(align === "left" ? x - 3 * ratio : x - wide + 3 * ratio, y - 8 * ratio, wide, 16 * ratio);
+        ctx.fillStyle = this.colour("--ink");
+        ctx.textAlign = align;
+        ctx.textBaseline = "middle";
+        ctx.fillText(words, x, y);
+    }
+
+    /** Write at the end of the highest line of each label what it is, one below the other. */
+    drawLabels(plot) {
+        const {ctx, bbox} = plot;
+        const ends = new Map();
+        this.says.lines.forEach(({label}, i) => {
+            const value = label ? plot.data[i + 1].findLast(one => one > 0) : null;
+            if (value) ends.set(label, Math.max(value, ends.get(label) ?? 0));
+        });
+        const step = 18 * devicePixelRatio;
+        let y = bbox.top - step / 2;
+        ctx.save();
+        for (const [label, value] of [...ends].sort(([, a], [, b]) => b - a)) {
+            y = Math.max(y + step, plot.valToPos(value, "y", true) - step / 2);
+            this.write(plot, label, bbox.left + bbox.width - 6 * devicePixelRatio, y, "right");
+        }
         ctx.restore();
     }
 

@@ -8,8 +8,8 @@ const holder = figure.querySelector(".plot");
 let {sizes, labels, ratios, present, colour} = says();
 let places = sizes.map(Math.log2);
 const style = getComputedStyle(holder);
-const ink = style.getPropertyValue("--ink"), faint = style.getPropertyValue("--faint");
-const grid = {stroke: style.getPropertyValue("--grid"), width: 1};
+const ink = () => style.getPropertyValue("--ink"), faint = () => style.getPropertyValue("--faint");
+const grid = {stroke: () => style.getPropertyValue("--grid"), width: 1};
 const font = "12px system-ui, sans-serif";
 
 /** Return what the table's holder says: it is made anew while the page is looked at. */
@@ -23,7 +23,7 @@ function drawPresent(plot) {
     const x = plot.valToPos(Math.log2(present), "x", true);
     const right = x < bbox.left + bbox.width / 2;
     ctx.save();
-    ctx.strokeStyle = ctx.fillStyle = ink;
+    ctx.strokeStyle = ctx.fillStyle = ink();
     ctx.lineWidth = 2 * devicePixelRatio;
     ctx.setLineDash([8 * devicePixelRatio, 4 * devicePixelRatio]);
     ctx.beginPath();
@@ -54,6 +54,7 @@ const plot = new uPlot({
     series: [{}, {label: "Miss ratio", stroke: colour, width: 2, points: {show: true, size: 6}}],
     hooks: {draw: [drawPresent]},
 }, [places, ratios], holder);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot.redraw(false));
 new ResizeObserver(() => plot.setSize({width: width(), height: 220})).observe(holder);
 document.addEventListener("refreshed", () => {
     ({sizes, labels, ratios, present, colour} = says());

@@ -10,7 +10,7 @@
 // back: where the clock does so by a little, its samples are moved together until it has caught up;
 // by more, what was kept is of another time, and it is begun anew.
 
-import {parseTime} from "./format.js";
+import {clock, parseTime} from "./format.js";
 
 const KEPT_MAX = 1000;
 const SILENCE_S = 15;
@@ -53,7 +53,7 @@ export class Feed {
         stream.onopen = () => { this.heardAt = performance.now(); };
         stream.onerror = () => {
             if (stream !== this.stream) return;
-            this.say("lost", "pgflash serve does not answer.", "The page goes on by itself once it does.");
+            this.sayNobodyAnswers();
             if (stream.readyState === EventSource.CLOSED) this.poll();
         };
         this.stream = stream;
@@ -101,7 +101,7 @@ export class Feed {
         try {
             const answer = await fetch(`/live/samples?after=${encodeURIComponent(this.last)}`);
             if (answer.status === 401) {
-                this.say("lost", "You are signed out.", "Open the page anew to sign in.");
+                this.say("You are signed out: reload the page to sign in.");
                 return false;
             }
             if (!answer.ok) throw new Error(answer.statusText);
@@ -113,7 +113,7 @@ export class Feed {
             this.take("status", told.status);
             return true;
         } catch {
-            this.say("lost", "pgflash serve does not answer.", "The page goes on by itself once it does.");
+            this.sayNobodyAnswers();
             return false;
         }
     }
@@ -125,14 +125,21 @@ export class Feed {
         if (kind === "status") this.live = data.state === "live";
         if (kind === "sample") {
             this.keep(data);
-            if (!this.live) this.take("status", {state: "live", sentence: "", hint: ""});
+            if (!this.live) this.take("status", {state: "live", page: ""});
         }
         this.hear(kind, data);
     }
 
-    say(state, sentence, hint) {
+    say(page) {
         this.live = false;
-        this.hear("status", {state, sentence, hint});
+        this.hear("status", {state: "lost", page});
+    }
+
+    /** Say that pgflash itself does not answer, and since when, by the clock of the page's times. */
+    sayNobodyAnswers() {
+        const newest = this.samples.at(-1);
+        const since = newest ? ` since ${clock(newest.x, this.offset)}` : "";
+        this.say(`pgflash serve has not answered${since}; trying again.`);
     }
 
     keep(sample) {

@@ -27,8 +27,8 @@ let notice = null;
 
 const feed = new Feed((kind, data) => {
     if (kind === "status") say(data);
-    if (kind === "gap") note("Some samples are missing: this page slept for too long.");
-    if (kind === "clock") note("The server's clock was set back: what was before is not shown.");
+    if (kind === "gap") note("Some samples are missing: this page was suspended for too long.");
+    if (kind === "clock") note("The server's clock was set back: earlier samples are not shown.");
     if (kind === "notice") notice = {...data, x: parseTime(data.at).seconds};
     if (kind === "sample") headline(data);
     draw();
@@ -36,9 +36,9 @@ const feed = new Feed((kind, data) => {
 const past = new Repository(feed, () => draw(), words => note(words));
 const stretch = panel ? new Stretch(panel, feed, () => draw()) : null;
 
-/** Say how it stands with the server. */
-function say({state, sentence, hint}) {
-    write("#status", state === "live" ? "" : `${sentence} ${hint ?? ""}`.trim());
+/** Say how it stands with the server, in the page's own words. */
+function say({state, page}) {
+    write("#status", state === "live" ? "" : page);
     if (state !== "live") write("#headline[data-live]", "");
     banner.className = state;
     document.body.dataset.state = state;
@@ -97,7 +97,7 @@ function draw() {
         for (const chart of charts) chart.show(samples, paused !== null || feed.live);
         cite(samples);
         if (samples.length) remind(samples.at(-1));
-        if (samples.length && !paused) stretch?.follow(samples.at(-1).x, Math.min(seconds(), LIVE_S));
+        stretch?.follow(samples, seconds());
         const told = {first: samples[0]?.number, number: samples.at(-1)?.number, count: samples.length};
         for (const [name, value] of Object.entries(told)) document.body.dataset[name] = value ?? "";
     });

@@ -3,16 +3,14 @@
 //
 // Its two times stand in a form that works without script; here marking fills the form, and
 // what sessions did in it is fetched into the tables below, all of it as text.  While nothing is
-// marked the tables follow what the charts show, by minutes of the server's clock, longer times
-// by a tenth of them: so viewers of the same minutes ask the same, and the server is asked once for
-// all of them, and the more seldom the more there is to add up.
+// marked the tables follow what the charts show, by ten seconds of the server's clock or more: how
+// much more the answer says (again_s), since it knows how long it took.  So viewers of the same
+// minutes ask the same, and the server is asked once for all of them.
 
 import {clock, isoTime, parseTime, percent} from "./format.js";
 
 const SETTLED_MS = 300;
-const STEP_S = 60;
-// The server keeps an answer once so much time has passed.
-const KEPT_AFTER_S = 16;
+const STEP_S = 10;
 
 export class Stretch {
     /** CHANGED is called after every change of the stretch. */
@@ -24,6 +22,7 @@ export class Stretch {
         this.timer = 0;
         this.asked = 0;
         this.followed = "";
+        this.step = STEP_S;
         this.said = panel.querySelector("[role=status]");
         this.fields = [...panel.querySelectorAll("[name=from], [name=to]")];
         panel.querySelector("#show").addEventListener("submit", event => {
@@ -68,7 +67,7 @@ export class Stretch {
         this.from = this.to = null;
         for (const field of this.fields) field.value = "";
         this.allow(false);
-        this.said.textContent = "Nothing is marked.";
+        this.said.textContent = "";
         this.followed = "";
         clearTimeout(this.timer);
         this.asked++;
@@ -96,18 +95,20 @@ export class Stretch {
         return this.fetch(words, this.to - this.from);
     }
 
-    /** Show what sessions did in the last seconds, as far as they are over, if nothing is marked. */
-    follow(newest, seconds) {
-        if (this.isMarked) return;
+    /** Show what sessions did in the last SECONDS that the charts show, if nothing is marked. */
+    follow(samples, seconds) {
+        if (this.isMarked || !samples.length) return;
         const {offset} = this.feed;
-        const step = Math.max(STEP_S, seconds / 10);
-        const end = Math.floor((newest - KEPT_AFTER_S) / step) * step;
-        const words = new URLSearchParams({from: isoTime(end - seconds, offset), to: isoTime(end, offset)});
-        if (this.followed === String(words)) return;
-        this.followed = String(words);
-        this.said.textContent =
-            `Nothing is marked; this is from ${clock(end - seconds, offset)} to ${clock(end, offset)}.`;
-        this.fetch(words, seconds);
+        const step = Math.max(this.step, seconds / 30);
+        const whole = moment => Math.floor(moment / step) * step;
+        const end = whole(samples.at(-1).x);
+        // Those who have just begun to watch have fewer; two seconds because samples are not regular.
+        const begin = Math.max(end - seconds, whole(samples[0].x - samples[0].elapsed_s - 2));
+        if (this.followed === String([begin, end]) || begin >= end) return;
+        this.followed = String([begin, end]);
+        const words = new URLSearchParams({from: isoTime(begin, offset), to: isoTime(end, offset)});
+        this.said.textContent = `As the charts: from ${clock(begin, offset)} to ${clock(end, offset)}.`;
+        this.fetch(words, end - begin);
     }
 
     async fetch(words, length) {
@@ -126,9 +127,10 @@ export class Stretch {
     show(found, length) {
         for (const holder of this.panel.querySelectorAll("[data-rows]")) {
             const rows = found[holder.dataset.rows] ?? [];
-            holder.querySelector("tbody").replaceChildren(...rows.map(row => this.row(row, length)));
+            holder.querySelector("tbody").replaceChildren(...rows.map(row => this.row(row, length, holder.dataset.rows)));
             holder.querySelector(".none").hidden = rows.length > 0;
         }
+        this.step = found.again_s ?? STEP_S;
         const missing = Object.entries(found.missing ?? {}).map(([name, why]) => `No ${name}: ${why}.`);
         if (found.remembered_from && parseTime(found.begin).seconds < parseTime(found.remembered_from).seconds) {
             const {seconds, offset} = parseTime(found.remembered_from);
@@ -138,15 +140,23 @@ export class Stretch {
         this.panel.querySelector(".missing").textContent = missing.join(" ");
     }
 
-    row(row, length) {
+    /** Return a row as performance.html has it: what it is, and in the second line its detail. */
+    row(row, length, kind) {
         const made = document.createElement("tr");
-        const words = [row.name, row.detail, row.wait_class, (row.seconds / length).toFixed(2), percent(row.share)];
-        words.forEach((word, i) => {
-            const cell = document.createElement("td");
-            if (i < 3) cell.className = "word";
-            cell.textContent = word;
-            made.append(cell);
+        const lines = kind === "statements" && row.detail ? [row.detail, row.name] : [row.name, row.detail];
+        const name = document.createElement("td");
+        lines.forEach((line, i) => {
+            const part = document.createElement(i ? "small" : "div");
+            part.textContent = line;
+            if (line) name.append(part);
         });
+        const cells = [row.wait_class, (row.seconds / length).toFixed(2), percent(row.share)].map(word => {
+            const cell = document.createElement("td");
+            cell.textContent = word;
+            return cell;
+        });
+        name.className = cells[0].className = "word";
+        made.append(name, ...cells);
         return made;
     }
 }
