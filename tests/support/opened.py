@@ -103,7 +103,7 @@ def chart_boxes(page: "Page") -> list[dict[str, float]]:
         "figure.chart > svg",
         """charts => charts.map(chart => {
             const own = chart.getBoundingClientRect();
-            const column = chart.closest('section').getBoundingClientRect();
+            const column = chart.closest('section, header > div').getBoundingClientRect();
             const texts = [...chart.querySelectorAll('text')].map(t => t.getBoundingClientRect());
             const marks = [...chart.querySelectorAll('path[fill], rect')]
                 .map(mark => mark.getBoundingClientRect());
