@@ -44,7 +44,7 @@ help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
 	@echo 'make example-report  docs/examples/ anew: a report and a comparison, in eight minutes'
 	@echo 'make predictions     the predictions that tests and docs/guide/advise.md hold, of runs in out/ (RUNS="DIR ...")'
-	@echo 'make images          docs/images/ anew: the live page under a small load, the head of the report (2 minutes)'
+	@echo 'make images          docs/images/ anew: the live page under a small load, the heads of reports (2 minutes)'
 	@echo 'make test            all tests, on every PostgreSQL from 15 to 18 that can be had (PG=17: that one)'
 	@echo 'make build           core, emulator, extension and the pgflash command'
 	@echo 'make install         the extension into your own server (PG_CONFIG=/usr/bin/pg_config)'
@@ -111,7 +111,7 @@ predictions: venv
 	$(Q)'$(BIN)/pgflash' lab predict $(RUNS) --papers --keep tests/golden/data/predictions
 	$(Q)'$(BIN)/python' tools/predictions_to_docs.py
 
-# A real browser on a real server; the lab's report.png is of make demo.
+# A real browser on a real server; report.png is of the last make demo.
 images: venv-dev rooms
 	$(Q)'$(BIN)/python' tests/browser/make_images.py
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Make docs/images anew: the live page under a small oltp load, and the example report.
+"""Make docs/images anew: the live page under a small oltp load, the example report, the demo's.
 
     make images
 
-Not a test.  It takes two minutes: the charts want something to show.
+Not a test.  It takes two minutes: the charts want something to show.  The demo's is the report of
+the last `make demo`, if there is one: make it on a machine that does nothing else.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from playwright.sync_api import BrowserContext, sync_playwright
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tools")]
 
+from pgflash_lab import api  # noqa: E402
 from support.chromium import CHROMIUM  # noqa: E402
 from support.cluster import ClusterFactory, build_install, find_install  # noqa: E402
 from support.served import served  # noqa: E402
@@ -42,6 +44,17 @@ def photograph(context: BrowserContext, address: str, name: str, *, marked: bool
         page.wait_for_timeout(1500)
     page.screenshot(path=IMAGES / name)
     page.close()
+
+
+def photograph_demo(context: BrowserContext, store: Path) -> None:
+    """Photograph the report of the newest demo that came to its end."""
+    demos = [
+        one.id
+        for one in api.lab_runs(store=store)
+        if one.run is not None and one.run.preset == "demo" and one.state == "finished"
+    ]
+    if demos:
+        photograph(context, api.lab_report(demos[-1], store=store).as_uri(), "report.png")
 
 
 def main() -> None:
@@ -72,6 +85,7 @@ def main() -> None:
             photograph(context, f"{address}/cache", "live-cache.png")
             report = REPOSITORY / "docs" / "examples" / "report.html"
             photograph(context, report.as_uri(), "awr.png")
+            photograph_demo(context, REPOSITORY / "out")
             browser.close()
     finally:
         factory.close()
