@@ -23,7 +23,7 @@ from pgflash_lab.account import make_server_dir
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cached import create_cached, has_contrib
-from support.cluster import ClusterFactory
+from support.cluster import ClusterFactory, elsewhere
 from support.commands import output
 from support.patience import until
 from support.served import Served, served
@@ -84,7 +84,8 @@ def look_around(
     for source in (dsn, file):
         output(capsys, "report", *source)
     output(capsys, "advise", *dsn, "--flash-bytes", "8GB")
-    output(capsys, "advise", *dsn, "--flash", str(server.base), "--tablespace", "fast")
+    with elsewhere(server.data) as flash:
+        output(capsys, "advise", *dsn, "--flash", str(flash))
     output(capsys, "devices", *dsn)
     output(capsys, "doctor", *dsn)
     output(capsys, "top", *dsn, "--seconds", "2", "--every", "0.2")

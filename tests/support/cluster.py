@@ -225,3 +225,16 @@ class ClusterFactory:
             _used.give_back(server.data)
             remove_tree(folder)
         self._servers.clear()
+
+
+@contextmanager
+def elsewhere(path: Path) -> Iterator[Path]:
+    """Give a folder of the server's user that is on another file system than PATH."""
+    here = path.stat().st_dev
+    other = next(one for one in ("/dev/shm", "/tmp", "/var/tmp") if Path(one).stat().st_dev != here)
+    folder = Path(tempfile.mkdtemp(prefix="pgflash-test-", dir=other))
+    folder.chmod(0o755)
+    try:
+        yield make_server_dir(folder / "flash")
+    finally:
+        remove_tree(folder)

@@ -140,12 +140,13 @@ def placed_server(
     factory: ClusterFactory,
     *,
     env: Callable[[Server], Mapping[str, str]] = lambda _server: {},
+    in_memory: bool = True,
     **options: object,
 ) -> Iterator[PlacedServer]:
     """Yield a server that ends with the block; ENV are the variables it is started with."""
     # Each step of a move is synced, and the disk of a machine that runs tests is busy.
     with pytest.MonkeyPatch.context() as patch:
-        if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
+        if in_memory and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
             patch.setattr(tempfile, "tempdir", str(MEMORY))
         server = factory(start=False, **options)  # type: ignore[arg-type]
     placed = PlacedServer(server, env(server))

@@ -79,6 +79,11 @@ def file_situation(
     if read:
         known = replace(known, flash=drive_of_probe(read[-1].probe, name=read[-1].name, flash=True))
     if len(read) > 1:
+        if (read[0].name, read[0].mount_point) == (read[-1].name, read[-1].mount_point):
+            raise UsageError(
+                f"both probes are of the same device ({read[0].name})",
+                hint="Give the array's first, then that of the flash.",
+            )
         array = drive_of_probe(read[0].probe, name=read[0].name, flash=False)
         known = replace(known, array=array)
     priced = read_prices(prices) if prices is not None else ()
@@ -106,10 +111,16 @@ def server_situation(
     with connect(dsn or "") as connection:
         room = server_room(connection)
         local = not why_not_local(connection)
-    found = devices(dsn=dsn, every=True, prices=prices, probes=probes) if local else ()
+    found: tuple[DeviceFacts, ...] = ()
+    if local:
+        found = devices(dsn=dsn, every=True, prices=prices, probes=probes, flash=flash)
     array = _device_with("data", found)
     wal, cache = _device_with("wal", found), room.has_cache
-    fast = _device_of(flash, found) if flash is not None else None
+    fast = _device_with("flash", found)
+    _refuse_same(array, fast, f'"{flash}"')
+    if tablespace:
+        place = f"tablespace {tablespace}"
+        _refuse_same(array, _device_with(place, found), f'the tablespace "{tablespace}"')
     known = Situation(
         flash_bytes=flash_bytes
         if flash_bytes is not None
@@ -144,10 +155,17 @@ def _device_with(part: str, devices: tuple[DeviceFacts, ...]) -> DeviceFacts | N
     return next((one for one in devices if part in one.parts), None)
 
 
-def _device_of(folder: Path, devices: tuple[DeviceFacts, ...]) -> DeviceFacts | None:
-    path = str(folder.resolve())
-    holding = [one for one in devices if Path(path).is_relative_to(one.mount_point)]
-    return max(holding, key=lambda one: len(one.mount_point), default=None)
+def _refuse_same(array: DeviceFacts | None, fast: DeviceFacts | None, what: str) -> None:
+    """Refuse to predict what a move within one device would bring."""
+    if array is None or fast is None:
+        return
+    same = fast == array or {one.name for one in fast.disks} & {one.name for one in array.disks}
+    if same:
+        raise UsageError(
+            f"{what} is on the same device as the data ({array.name}): nothing would be gained",
+            hint="Name a folder on another device: pgflash devices --all lists them. What a flash "
+            "drive of some size would bring is asked with --flash-bytes alone.",
+        )
 
 
 def _tablespaces_on_flash(

@@ -31,11 +31,13 @@ def devices(
     every: bool = False,
     prices: Path | None = None,
     probes: Iterable[Path] = (),
+    flash: Path | None = None,
 ) -> tuple[DeviceFacts, ...]:
     """Return the devices that hold a local server's parts; with EVERY, also all others.
 
-    Each has its price and its probe, if the files PRICES and PROBES have one under its name or
-    mount point.  Sizes are in bytes.  Raises PgflashError if the server is on another machine.
+    FLASH is a folder that is a part, too, named "flash".  Each has its price and its probe, if the
+    files PRICES and PROBES have one under its name or mount point.  Sizes are in bytes.  Raises
+    PgflashError if the server is on another machine.
     """
     priced = read_prices(prices) if prices is not None else ()
     probed = [read_probe(path) for path in probes]
@@ -46,7 +48,9 @@ def devices(
                 f"its devices cannot be seen from here: {why}",
                 hint="Run it where the server runs, in the same container if it is in one.",
             )
-        places = server_places(connection)
+        places = [*server_places(connection)]
+    if flash is not None:
+        places.append(Place(part="flash", path=str(flash.absolute())))
     return tuple(_known(one, priced, probed) for one in devices_of(places, every=every))
 
 

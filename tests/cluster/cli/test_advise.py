@@ -12,7 +12,7 @@ from pgflash.model.plan import MoveKind
 from pgflash.place.journal import read_plan
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
-from support.cluster import ClusterFactory
+from support.cluster import ClusterFactory, elsewhere
 
 ROWS = 40_000
 
@@ -69,8 +69,9 @@ def test_a_plan_is_for_the_server_that_was_asked(
     server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "plan.json"
-    words = ("--approach", "all-on-flash", "--tablespace", "fast", "--flash", str(tmp_path))
-    advised(server, capsys, *words, "--plan", str(path))
+    words = ("--approach", "all-on-flash", "--tablespace", "fast", "--plan", str(path))
+    with elsewhere(server.data) as flash:
+        advised(server, capsys, *words, "--flash", str(flash))
     plan = read_plan(path)
     with server.connect() as connection:
         row = connection.execute(
@@ -80,6 +81,17 @@ def test_a_plan_is_for_the_server_that_was_asked(
     assert plan.system_identifier == row[0]
     kinds = [(move.kind, move.name) for move in plan.moves]
     assert kinds == [(MoveKind.TEMP, ""), (MoveKind.DATABASE, "postgres"), (MoveKind.WAL, "")]
+
+
+def test_one_device_is_not_both_array_and_flash(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    words = ("--dsn", server.conninfo("postgres"), "--flash", str(server.base))
+    assert main(["advise", *words]) == 2
+    told = capsys.readouterr()
+    assert "is on the same device as the data" in told.err
+    assert not told.out
 
 
 def test_a_role_with_pg_monitor_may_ask(server: Server, capsys: pytest.CaptureFixture[str]) -> None:

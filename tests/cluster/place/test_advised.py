@@ -10,7 +10,9 @@ import contextlib
 import json
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +24,7 @@ from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulat
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cached import assert_indexes_whole, client_program
-from support.cluster import ClusterFactory
+from support.cluster import ClusterFactory, elsewhere
 from support.patience import PATIENCE_S, eventually
 from support.placed import PlacedServer, StallWatch, placed_server
 from support.tpcb import end_load
@@ -59,10 +61,12 @@ class Devices:
 
     emulator: Emulator
 
+    def __init__(self, flash: Path) -> None:
+        self.flash = flash
+
     def env(self, server: Server) -> Mapping[str, str]:
         """Make the devices, and return how a server is started on them."""
         account = server.account
-        self.flash = make_server_dir(server.base / "flash")
         self.emulator = Emulator.create(
             server.base / "emulator.state",
             devices=[
@@ -82,8 +86,9 @@ class Devices:
 
 
 @pytest.fixture
-def devices() -> Devices:
-    return Devices()
+def devices() -> Iterator[Devices]:
+    with elsewhere(Path(tempfile.gettempdir())) as flash:
+        yield Devices(flash)
 
 
 @pytest.fixture
@@ -99,7 +104,8 @@ def placed(pgflash_install: PgInstall, devices: Devices) -> Iterator[PlacedServe
         "max_wal_size": "64MB",
         "fsync": "on",
     }
-    with placed_server(factory, env=devices.env, settings=settings) as placed:
+    # The kernel knows no emulated devices: for it, too, data and flash must not be on one.
+    with placed_server(factory, env=devices.env, in_memory=False, settings=settings) as placed:
         make_server_dir(devices.flash / "space")
         with placed.server.connect() as connection:
             connection.execute("create extension pgflash")

@@ -8,7 +8,9 @@ import pytest
 
 from pgflash.api import render_period
 from pgflash.cli import main
+from pgflash.model.device import DepthPoint, Probe
 from pgflash.model.plan import MoveKind, MoveState, Record
+from pgflash.model.probes import ProbedDevice, probe_to_json
 from pgflash.place.journal import read_plan, write_plan
 from pgflash_lab.model.paper import read_paper
 from support.awr_form import html_report
@@ -104,6 +106,27 @@ def test_a_plan_of_which_something_was_made_is_not_written_over(
     (tmp_path / "notes.txt").write_text("my own")
     assert main([*words, "--plan", str(tmp_path / "notes.txt")]) == 1
     assert (tmp_path / "notes.txt").read_text() == "my own"
+
+
+def test_one_device_is_not_probed_as_array_and_flash(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / "array.json", tmp_path / "flash.json"]
+    for path in paths:
+        probe = Probe(
+            random_reads=(DepthPoint(depth=1, iops=200.0, mean_ms=5.0, p99_ms=9.0),),
+            read_bytes_s=1e8,
+            write_bytes_s=1e8,
+            sync_ms=5.0,
+            sync_p99_ms=9.0,
+            by="pgflash",
+            at="2026-11-22T10:00:00+00:00",
+        )
+        made = ProbedDevice(name="vda", mount_point="/", folder=str(tmp_path), probe=probe)
+        path.write_bytes(probe_to_json(made))
+    words = [word for path in paths for word in ("--probe", str(path))]
+    assert main(["advise", kept, *words]) == 2
+    assert "both probes are of the same device (vda)" in capsys.readouterr().err
 
 
 def test_prices_are_told_of_a_kept_report_too(
