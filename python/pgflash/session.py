@@ -16,9 +16,11 @@ answer, a server that is too old, a role without the rights.
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, Final, LiteralString, Self, TypeAlias, cast
 
 import psycopg
+from psycopg import sql
+from psycopg.abc import Params
 from psycopg.conninfo import conninfo_to_dict
 
 from pgflash.errors import PgflashError
@@ -29,6 +31,9 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 MAJOR_MIN = 15
 
 CONNECT_TIMEOUT_S = 10
+
+#: Behind each statement of ours; the extension's snapshot_read() writes the same.
+SIGNATURE: Final = "/* pgflash */"
 
 #: pg_temp is last: otherwise it would be searched first for tables and types.
 SEARCH_PATH = "set search_path = pg_catalog, pg_temp"
@@ -62,6 +67,26 @@ def parse_dsn(dsn: str) -> dict[str, Any]:
         ) from error
 
 
+class _Cursor(psycopg.Cursor[tuple[Any, ...]]):
+    """A cursor that signs its statements: reports know them in pg_stat_statements."""
+
+    def execute(
+        self,
+        query: object,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
+        binary: bool | None = None,
+    ) -> Self:
+        """Execute a statement, with the signature behind it."""
+        if isinstance(query, sql.Composable):
+            query += sql.SQL(f" {SIGNATURE}")
+        elif isinstance(query, str):
+            query = f"{query} {SIGNATURE}"
+        signed = cast("LiteralString", query)
+        return super().execute(signed, params, prepare=prepare, binary=binary)
+
+
 def connect(dsn: str) -> Connection:
     """Return a session in autocommit mode; an empty DSN means libpq's environment.
 
@@ -70,7 +95,11 @@ def connect(dsn: str) -> Connection:
     wait_s = parse_dsn(dsn).get("connect_timeout") or CONNECT_TIMEOUT_S
     try:
         connection = psycopg.connect(
-            dsn, autocommit=True, application_name="pgflash", connect_timeout=wait_s
+            dsn,
+            autocommit=True,
+            application_name="pgflash",
+            connect_timeout=wait_s,
+            cursor_factory=_Cursor,
         )
     except psycopg.OperationalError as error:
         raise UnreachableError(

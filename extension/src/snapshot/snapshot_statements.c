@@ -59,7 +59,7 @@ statements_schema(void)
 	SPI_execute("select pg_catalog.quote_ident(n.nspname) || '.' "
 	            "from pg_catalog.pg_extension e "
 	            "join pg_catalog.pg_namespace n on n.oid = e.extnamespace "
-	            "where e.extname = 'pg_stat_statements'",
+	            "where e.extname = 'pg_stat_statements' /* pgflash */",
 	            true, 1);
 	return SPI_processed == 0
 	           ? NULL

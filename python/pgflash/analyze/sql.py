@@ -5,6 +5,8 @@ The source is pg_stat_statements, of which each snapshot keeps the top statement
 one.  It times the executor alone: a commit that waited 50 ms for its sync is recorded with a
 microsecond.  So the table by elapsed time has a row "commit and outside the executor": the DB time
 of client backends in excess of their statements.  Without that row the table would not add up.
+
+pgflash's own statements are not ranked: they are among all others, and a note counts them.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +15,8 @@ from pgflash.analyze.grid import ROWS_MAX, RowsMax, figure, missing, ratio, text
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
 from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Unit
-from pgflash.model.words import percent
+from pgflash.model.words import duration, percent, things
+from pgflash.session import SIGNATURE
 
 OUTSIDE = "commit and outside the executor"
 
@@ -61,7 +64,7 @@ def sql_elapsed(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) 
         figure("read_s", "Read time", Unit.SECONDS, note="With track_io_timing only."),
         text("top_event", "Most sampled"),
     )
-    events = _top_events(found)
+    events, own = _top_events(found), _own(period)
     db_time_s = found.client_s
 
     def cells(name: str, key: Key, sums: Sums) -> tuple[Cell, ...]:
@@ -82,7 +85,7 @@ def sql_elapsed(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) 
     every = statements(period, toplevel_only=True)
     if not every:
         return missing("sql-elapsed", title, columns, _why(period))
-    ranked, rest = _ranked(every, _elapsed_s, rows_max)
+    ranked, rest = _ranked(every, _elapsed_s, rows_max, own)
     rows = [Row(cells=cells(_text(period, key), key, sums)) for key, sums in ranked]
     if rest:
         rows.append(Row(cells=cells("all other statements", ("", ""), rest), mark=RowMark.REST))
@@ -110,7 +113,7 @@ def sql_elapsed(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) 
         key=("query_id", "database"),
         measure="total_s",
         note="Statements are booked when they end, with what they took before the period, too. "
-        "Statements within functions are in those that called them.",
+        "Statements within functions are in those that called them." + _own_in_words(every, own),
     )
 
 
@@ -196,7 +199,8 @@ def _ranking(
         figures = (known[c.name] if c.name in known else sums.get(c.name, 0) for c in columns)
         return (name, *key, *figures)
 
-    ranked, rest = _ranked(every, lambda sums: sums.get(measure, 0), rows_max)
+    own = _own(period)
+    ranked, rest = _ranked(every, lambda sums: sums.get(measure, 0), rows_max, own)
     rows = [Row(cells=cells(_text(period, key), key, sums)) for key, sums in ranked]
     if not rows and not rest.get(measure):
         return missing(table_id, title, (*_HEAD, *columns), "There were none.")
@@ -213,15 +217,44 @@ def _ranking(
         rows=tuple(rows),
         key=("query_id", "database"),
         measure=measure,
+        note=_own_in_words(every, own).lstrip(),
+    )
+
+
+def _own(period: Period) -> frozenset[str]:
+    """Return the ids of pgflash's own statements; pg_stat_statements may cut what is signed."""
+    return frozenset(
+        str(query_id)
+        for query_id, words in period.queries.items()
+        if words.rstrip().endswith(SIGNATURE) or "pgflash_snapshot" in words
+    )
+
+
+def _own_in_words(every: Mapping[Key, Sums], own: frozenset[str]) -> str:
+    """Say how many statements of pgflash's own are not ranked, and how long they took."""
+    mine = [sums for key, sums in every.items() if key[0] in own]
+    if not mine:
+        return ""
+    seconds = sum(_elapsed_s(sums) for sums in mine)
+    return (
+        f" {things(len(mine), 'statement')} of pgflash's own ({duration(seconds)}) "
+        f"{'is' if len(mine) == 1 else 'are'} among all others."
     )
 
 
 def _ranked(
-    every: Mapping[Key, Sums], value: Callable[[Sums], float], rows_max: RowsMax
+    every: Mapping[Key, Sums],
+    value: Callable[[Sums], float],
+    rows_max: RowsMax,
+    own: frozenset[str],
 ) -> tuple[list[tuple[Key, Sums]], Sums]:
-    """Return the top statements, and the sums of all others."""
+    """Return the top statements that are not pgflash's own, and the sums of all others."""
     named = sorted(
-        ((key, sums) for key, sums in every.items() if key[0] and value(sums) > 0),
+        (
+            (key, sums)
+            for key, sums in every.items()
+            if key[0] and key[0] not in own and value(sums) > 0
+        ),
         key=lambda item: (-value(item[1]), item[0]),
     )
     top = named[:rows_max]

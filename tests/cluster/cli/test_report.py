@@ -117,6 +117,17 @@ def test_db_time_comes_to_its_total(report: dict[str, Any]) -> None:
     assert sum(parts) == pytest.approx(total, rel=1e-6)
 
 
+def test_statements_of_our_own_are_not_ranked(
+    pgflash_install: PgInstall, report: dict[str, Any]
+) -> None:
+    for one in table(report, "sql-elapsed"):
+        assert "pgflash" not in one["query"]
+        assert "pg_catalog" not in one["query"]
+    (found,) = [one for one in report["tables"] if one["id"] == "sql-elapsed"]
+    if has_contrib(pgflash_install, "pg_stat_statements"):
+        assert " of pgflash's own (" in found["note"]
+
+
 def test_text_fits_and_the_page_is_safe(server: Server, tmp_path: Path) -> None:
     text = command(server, "report")
     assert max(cell_len(line) for line in text.split("\n")) <= 100
