@@ -50,7 +50,7 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
         io_functions(period),
         wal_table(period),
         flash_cache(period),
-        flash_cache_advice(period),
+        flash_cache_advice(period, found.composition.db_time_s),
         segments_reads(period, rows_max=rows_max),
         segments_read_time(period, rows_max=rows_max),
         segments_writes(period, rows_max=rows_max),

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What other sizes of the flash cache would bring, in the times of a period.
+"""What other sizes of the flash cache would bring to the period of a report.
 
-The hit ratios and the requests are those of the last hours, from pgflash_cache_advice. The time
-saved by a hit is that of the period, provided that its clients read enough from disk and from
-flash: an hour ago the load, or the disk, may have been different.
+The hit ratios are those of the last hours, from pgflash_cache_advice.  The reads and the waiting
+are the period's: at its own size the cache reads from disk what it did read, and at another size
+so many times as much as the misses of the two sizes say.  The time saved by a hit is the period's,
+too, provided that its clients read enough from disk and from flash.
+
+A saving is a share of DB time, for the same work: of what DB time would have been without flash.
+Seconds a second would not do: a cache can save more of them than its sessions had.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgflash.analyze.grid import missing
+from pgflash.analyze.grid import missing, ratio
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number, total
 from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
@@ -29,7 +33,7 @@ _COLUMNS = tuple(
         ("hit_ratio", "Hits", Unit.SHARE, Source.MODELLED),
         ("disk_reads_per_s", "Disk reads/s", Unit.PER_SECOND, Source.MODELLED),
         ("disk_reads_factor", "Times the present disk reads", Unit.RATIO, Source.MODELLED),
-        ("saved_ms_per_s", "Waiting saved, ms/s", Unit.MILLISECONDS, Source.MODELLED),
+        ("saved_share", "DB time saved", Unit.SHARE, Source.MODELLED),
     )
 )
 
@@ -45,19 +49,53 @@ class CacheAdvice:
     flash_assumed: bool
 
 
-def cache_advice(period: Period) -> CacheAdvice:
-    """Return the advice as of the end; without rows if there is none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reads:
+    """Reads of data files from one source."""
+
+    calls: float
+    blocks: float
+    time_ms: float
+
+    @property
+    def block_ms(self) -> float | None:
+        """Return the wait for a block; None if there were few."""
+        few = self.calls < CALLS_MIN or self.blocks <= 0
+        return None if few else self.time_ms / self.blocks
+
+
+def cache_advice(period: Period, db_time_s: float) -> CacheAdvice:
+    """Return the advice on a period with this DB time; without rows if there is none."""
     records = sorted(period.gauge("advice"), key=lambda one: number(one.get("size_bytes")))
     first = records[0] if records else {}
-    own_disk_ms, own_flash_ms = _block_ms(period, "disk"), _block_ms(period, "flash")
-    disk_ms = own_disk_ms or _known(first, "disk_read_mean_ms")
+    disk, flash = _reads(period, "disk", FOREGROUND), _reads(period, "flash", FOREGROUND)
+    own_flash_ms = flash.block_ms
+    disk_ms = disk.block_ms or _known(first, "disk_read_mean_ms")
     flash_ms = own_flash_ms or _known(first, "flash_read_mean_ms")
-    rows = [dict(one) for one in records]
-    if disk_ms is not None and flash_ms is not None and (own_disk_ms or own_flash_ms):
-        for row in rows:
-            requests, hits = _known(row, "requests_per_s"), _known(row, "hit_ratio")
-            if requests is not None and hits is not None:
-                row["saved_ms_per_s"] = requests * hits * (disk_ms - flash_ms)
+    every = _reads(period, "disk")
+    present = _present_hits(records) if flash.blocks else 0.0
+    rows = []
+    for one in records:
+        hits = _known(one, "hit_ratio")
+        factor = None if hits is None or present is None else ratio(1 - hits, 1 - present)
+        if factor is not None and disk.blocks:  # a miss is a block that was asked for
+            factor = min(factor, 1 + flash.blocks / disk.blocks)
+        saved = None
+        if factor is not None and disk_ms is not None and flash_ms is not None:
+            fewer = disk.blocks * (1 - factor)
+            saved = _saved_share(
+                flash.blocks, disk_ms - flash_ms, db_time_s, fewer_disk_reads=fewer
+            )
+        rows.append(
+            {
+                **one,
+                "disk_reads_factor": factor,
+                "disk_reads_per_s": None
+                if factor is None
+                else ratio(every.calls * factor, period.elapsed_s),
+                "saved_share": saved,
+            }
+        )
     return CacheAdvice(
         rows=rows,
         disk_ms=disk_ms,
@@ -66,10 +104,31 @@ def cache_advice(period: Period) -> CacheAdvice:
     )
 
 
-def flash_cache_advice(period: Period) -> ReportTable:
+def saved_by_flash(period: Period, db_time_s: float) -> float | None:
+    """Return the share of DB time that the cache saved; None if clients read little."""
+    disk, flash = _reads(period, "disk", FOREGROUND), _reads(period, "flash", FOREGROUND)
+    if disk.block_ms is None or flash.block_ms is None:
+        return None
+    return _saved_share(flash.blocks, disk.block_ms - flash.block_ms, db_time_s)
+
+
+def _saved_share(
+    hits: float, hit_ms: float, db_time_s: float, *, fewer_disk_reads: float = 0.0
+) -> float | None:
+    """Return the share of DB time that flash saves, each hit saving HIT_MS.
+
+    The whole is DB time without flash: DB time, and what the HITS of the period saved already.
+    None if there is no such share: then the waits that were timed are not DB time's.
+    """
+    saved_s = (hits + fewer_disk_reads) * hit_ms / 1000
+    found = ratio(saved_s, db_time_s + hits * hit_ms / 1000)
+    return found if found is not None and -1 <= found <= 1 else None
+
+
+def flash_cache_advice(period: Period, db_time_s: float) -> ReportTable:
     """Return the advice as a table."""
     title = "Flash cache advice"
-    advice = cache_advice(period)
+    advice = cache_advice(period, db_time_s)
     if not advice.rows:
         reason = period.missing_reason("advice") or "pgflash.advice is off."
         return missing("flash-cache-advice", title, _COLUMNS, reason)
@@ -87,8 +146,9 @@ def flash_cache_advice(period: Period) -> ReportTable:
         rows=tuple(rows),
         key=("size_factor",),
         measure="hit_ratio",
-        note=f"Times the size of the {whose}, modelled from the requests of the last hours."
-        + _taken(advice),
+        note=f"Times the size of the {whose}. Hits are modelled from the requests of the last "
+        "hours; disk reads are the period's, and DB time saved is a share of what it would have "
+        "been without flash." + _taken(advice),
     )
 
 
@@ -103,19 +163,28 @@ def _taken(advice: CacheAdvice) -> str:
     )
 
 
-def _block_ms(period: Period, source: str) -> float | None:
-    """Return how long clients waited for a block from a source; None if they read few."""
-    reads = [
+def _present_hits(records: Sequence[Mapping[str, Value]]) -> float | None:
+    """Return the modelled hit ratio of the cache that there is; None if it has no row."""
+    for one in records:
+        if one.get("size_of") == "cache" and _known(one, "size_factor") == 1:
+            return _known(one, "hit_ratio")
+    return None
+
+
+def _reads(period: Period, source: str, processes: Collection[str] = ()) -> _Reads:
+    """Return the reads from a source, by these types of process, else by all."""
+    found = [
         one
         for one in period.records("io")
         if (one.get("file_class"), one.get("operation"), one.get("source"))
         == ("data", "read", source)
-        and one.get("backend_type") in FOREGROUND
+        and (not processes or one.get("backend_type") in processes)
     ]
-    blocks = total(reads, "bytes") / BLOCK_BYTES
-    if total(reads, "calls") < CALLS_MIN or blocks <= 0:
-        return None
-    return total(reads, "time_ms") / blocks
+    return _Reads(
+        calls=total(found, "calls"),
+        blocks=total(found, "bytes") / BLOCK_BYTES,
+        time_ms=total(found, "time_ms"),
+    )
 
 
 def _known(record: Mapping[str, Value], name: str) -> float | None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Findings about the flash cache: its benefit and its faults."""
 
+from pgflash.analyze.cache_advice import saved_by_flash
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
 from pgflash.analyze.rules import Weighed, finding
@@ -11,6 +12,8 @@ from pgflash.model.words import count, duration, percent, things, times
 
 #: Fewer look-ups than this say nothing about a cache.
 LOOKUPS_MIN = 1000
+#: A cache that answers less than so many times as fast as the disk is no gain.
+FASTER_MIN = 1.1
 
 
 def wrong_blocks(period: Period, _found: DbTime) -> Weighed | None:
@@ -83,7 +86,7 @@ def not_serving(period: Period, _found: DbTime) -> Weighed | None:
     )
 
 
-def served(period: Period, _found: DbTime) -> Weighed | None:
+def served(period: Period, found: DbTime) -> Weighed | None:
     """Say what the cache brought, or that it brought nothing."""
     cache = period.record("cache")
     if cache is None or cache.get("mode") != "serve":
@@ -101,11 +104,12 @@ def served(period: Period, _found: DbTime) -> Weighed | None:
         )
     (flash_calls, flash_s), (disk_calls, disk_s) = flash, disk
     flash_mean, disk_mean = flash_s / flash_calls, disk_s / disk_calls
-    if flash_mean >= disk_mean:
+    if disk_mean < FASTER_MIN * flash_mean:
         return finding(
             "flash-slower",
             Severity.WARNING,
-            f"{said}, but at {duration(flash_mean)} a read, no faster than the disk at "
+            f"{said}, but at {duration(flash_mean)} a read, "
+            f"{'hardly' if flash_mean < disk_mean else 'no'} faster than the disk at "
             f"{duration(disk_mean)}.",
             looked_up,
             table="flash-cache",
@@ -113,15 +117,17 @@ def served(period: Period, _found: DbTime) -> Weighed | None:
             "devices.",
             weight=share,
         )
-    saved_s = flash_calls * (disk_mean - flash_mean)
+    saved = saved_by_flash(period, found.composition.db_time_s)
     return finding(
         "flash-served",
         Severity.GOOD,
         f"{said}: {duration(flash_mean)} a read against {duration(disk_mean)} from disk, "
         f"{times(disk_mean / flash_mean)} as fast.",
         looked_up,
-        f"{duration(saved_s)} of waiting saved, if those reads had taken as long as the others "
-        "(modelled)",
+        f"{percent(saved)} of DB time saved, if those blocks had taken as long as the others "
+        "(modelled)"
+        if saved is not None
+        else "",
         table="flash-cache",
         weight=share,
     )

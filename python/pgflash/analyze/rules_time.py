@@ -84,7 +84,7 @@ def disk_reads(period: Period, found: DbTime) -> Weighed | None:
         return None
     mean = _mean_of(parts)
     at = f", {mean} each" if mean else ""
-    advice, gain = _advised(period)
+    advice, gain = _advised(period, found)
     return finding(
         "disk-reads",
         Severity.WARNING,
@@ -318,25 +318,26 @@ def _hottest(period: Period) -> tuple[str, ...]:
     return (f"{hot[0]} had {percent(hot[1])} of the time of reads from disk",)
 
 
-def _advised(period: Period) -> tuple[str, str]:
+def _advised(period: Period, found: DbTime) -> tuple[str, str]:
     """Return what to do about reads from disk, and its benefit."""
-    rows = [r for r in cache_advice(period).rows if number(r.get("saved_ms_per_s")) > 0]
+    advice = cache_advice(period, found.composition.db_time_s)
+    rows = [row for row in advice.rows if number(row.get("saved_share")) > 0]
     if not rows:
         return "Put what is read most on flash, or give the server a flash cache.", ""
     # Choose the smallest size that brings nine tenths of the largest one's benefit.
-    most = max(number(row.get("saved_ms_per_s")) for row in rows)
+    most = max(number(row.get("saved_share")) for row in rows)
     enough = min(
-        (row for row in rows if number(row.get("saved_ms_per_s")) >= 0.9 * most),
+        (row for row in rows if number(row.get("saved_share")) >= 0.9 * most),
         key=lambda row: number(row.get("size_bytes")),
     )
-    saved_s = number(enough.get("saved_ms_per_s")) / 1000
     hits = percent(number(enough.get("hit_ratio")))
     if enough.get("size_of") == "cache" and number(enough.get("size_factor")) <= 1:
         return "A larger flash cache would bring little: put what is read most on flash.", ""
     return (
         f"A flash cache of {size(number(enough.get('size_bytes')))} would serve {hits} of the "
         "reads that the page cache does not.",
-        f"{saved_s:.2f} seconds of waiting a second saved by it (modelled)",
+        f"{percent(number(enough.get('saved_share')))} of DB time saved by it, compared with no "
+        "flash cache (modelled)",
     )
 
 
