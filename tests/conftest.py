@@ -20,6 +20,7 @@ from pgflash.collect import live
 from pgflash_lab.postgres import MAJORS, PgInstall
 from support.cluster import ClusterFactory, build_install, find_install, forget_used_data
 from support.patience import PATIENCE_S
+from support.plausible import hold_all
 from support.turns import Turns, turn
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 # A page that is watched gives a statement some seconds; on a machine that is busy none is lost.
 live.STATEMENT_TIMEOUT_MS = int(PATIENCE_S * 1000)
+
+# Whatever a test makes a report, an advice or a sample of: none may say what cannot be.
+hold_all()
 
 # How long an example takes says nothing on a machine that is busy.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

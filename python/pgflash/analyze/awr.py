@@ -13,6 +13,7 @@ from pgflash.analyze.io import io_functions, io_tablespaces, read_latency, wal_t
 from pgflash.analyze.load import load_profile, summary
 from pgflash.analyze.parts import db_time
 from pgflash.analyze.period import Period
+from pgflash.analyze.possible import possible
 from pgflash.analyze.sections import number
 from pgflash.analyze.segments import (
     segments_cached,
@@ -73,7 +74,7 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
         pgflash_version=pgflash.__version__,
         head=period_head(period),
         findings=find(period, found, tables),
-        tables=tables,
+        tables=tuple(possible(table)[0] for table in tables),
     )
 
 

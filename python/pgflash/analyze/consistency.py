@@ -14,7 +14,7 @@ its first finding; any other report can be checked if its rows are put into Even
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pgflash.model.awr import Cell, ReportTable, RowMark, plain
+from pgflash.model.awr import Cell, ReportTable, Row, RowMark, plain
 from pgflash.model.waits import WaitClass
 
 #: Tolerance for floating-point rounding.
@@ -61,6 +61,8 @@ class EventSpans:
     mean_ms: Span | None = None
     share: Span | None = None
     sessions: Span | None = None
+    #: Waits and their mean are of a part of the total: of the events that were counted.
+    partly: bool = False
     #: As printed; a wait class, or nothing.
     wait_class: str = ""
 
@@ -92,7 +94,8 @@ def contradictions(rows: Sequence[EventSpans]) -> tuple[str, ...]:
     for row in rows:
         if row.waits is not None and row.mean_ms is not None and row.waits.high > 0:
             mean = (row.total_s / row.waits) * 1000
-            if not mean.meets(row.mean_ms):
+            possible = Span(low=0.0, high=mean.high) if row.partly else mean
+            if not possible.meets(row.mean_ms):
                 found.append(
                     f"{row.name}: {row.total_s} s in {row.waits} waits are {mean} ms each, not "
                     f"{row.mean_ms} ms"
@@ -115,7 +118,7 @@ def contradictions(rows: Sequence[EventSpans]) -> tuple[str, ...]:
 def contradictions_of(table: ReportTable) -> tuple[str, ...]:
     """Return contradictions in a table of our own, which must also add up."""
     rows = [row for row in table.rows if row.mark is not RowMark.RESIDUAL]
-    found = list(contradictions([_spans(table, row.cells) for row in rows]))
+    found = list(contradictions([_spans(table, row) for row in rows]))
     place = table.index("total_s")
     added = sum(
         _number(row.cells[place])
@@ -150,7 +153,8 @@ def _disagreements(
     return found
 
 
-def _spans(table: ReportTable, cells: Sequence[Cell]) -> EventSpans:
+def _spans(table: ReportTable, row: Row) -> EventSpans:
+    cells = row.cells
     known = {column.name: plain(cell) for column, cell in zip(table.columns, cells, strict=True)}
 
     def span(name: str) -> Span | None:
@@ -167,6 +171,7 @@ def _spans(table: ReportTable, cells: Sequence[Cell]) -> EventSpans:
         mean_ms=span("mean_ms"),
         share=span("share") if known.get("share") else None,
         sessions=span("sessions") if known.get("sessions") else None,
+        partly="event" not in known or row.mark is RowMark.REST,
         wait_class=str(known.get("wait_class") or "") if "event" in known else "",
     )
 

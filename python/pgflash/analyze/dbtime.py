@@ -113,10 +113,11 @@ def total_of(parts: Sequence[TimePart]) -> float:
     return sum(part.total_s for part in parts)
 
 
-def waits_of(parts: Sequence[TimePart]) -> int | None:
-    """Return the waits of several parts together; None if one of them was not counted."""
-    known = [part.waits for part in parts if part.waits is not None]
-    return sum(known) if parts and len(known) == len(parts) else None
+def counted_of(parts: Sequence[TimePart]) -> tuple[int | None, float | None]:
+    """Return the waits of those parts that were counted, and their mean time."""
+    known = [part for part in parts if part.waits is not None]
+    waits = sum(part.waits or 0 for part in known) if known else None
+    return waits, mean_ms(total_of(known), waits)
 
 
 def source_of(parts: Sequence[TimePart]) -> Source:

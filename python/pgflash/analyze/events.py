@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from pgflash.analyze.dbtime import (
     Composition,
     TimePart,
-    mean_ms,
+    counted_of,
     source_of,
     total_of,
-    waits_of,
 )
 from pgflash.analyze.grid import ROWS_MAX, RowsMax, figure, text
 from pgflash.analyze.parts import DbTime
@@ -22,9 +21,15 @@ from pgflash.model.awr import Cell, ReportTable, Row, RowMark, Source, Unit
 from pgflash.model.waits import WaitClass
 
 _FIGURES = (
-    figure("waits", "Waits", Unit.COUNT, None, note="Empty where samples know only how long."),
+    figure(
+        "waits",
+        "Waits",
+        Unit.COUNT,
+        None,
+        note="Those that were counted: samples know only how long.",
+    ),
     figure("total_s", "Total wait", Unit.SECONDS, None),
-    figure("mean_ms", "Average wait", Unit.MILLISECONDS, None),
+    figure("mean_ms", "Average wait", Unit.MILLISECONDS, None, note="Of the waits counted."),
     figure("share", "% DB time", Unit.SHARE, None),
     figure("sessions", "Average active sessions", Unit.SESSIONS, None),
 )
@@ -43,7 +48,7 @@ def top_events(composition: Composition, *, rows_max: RowsMax = ROWS_MAX) -> Rep
     rows = [_event_row(composition, part, RowMark.PLAIN) for part in counted[:rows_max]]
     rest = counted[len(rows) :]
     if rest:
-        cells = _figures(composition, total_of(rest), waits_of(rest))
+        cells = _figures(composition, total_of(rest), *counted_of(rest))
         rows.append(
             Row(
                 cells=(f"{len(rest)} other events", *cells, ""),
@@ -149,7 +154,7 @@ def db_time_table(found: DbTime) -> ReportTable:
 
 
 def _event_row(composition: Composition, part: TimePart, mark: RowMark) -> Row:
-    cells = _figures(composition, part.total_s, part.waits)
+    cells = _figures(composition, part.total_s, part.waits, part.mean_ms)
     return Row(cells=(part.event, *cells, part.wait_class.value), source=part.source, mark=mark)
 
 
@@ -157,9 +162,9 @@ def _class_row(
     composition: Composition, wait_class: WaitClass, parts: Sequence[TimePart], mark: RowMark
 ) -> Row:
     total_s = total_of(parts)
-    waits = None if wait_class is WaitClass.CPU else waits_of(parts)
+    waits, mean = (None, None) if wait_class is WaitClass.CPU else counted_of(parts)
     return Row(
-        cells=(wait_class.value, *_figures(composition, total_s, waits)),
+        cells=(wait_class.value, *_figures(composition, total_s, waits, mean)),
         source=source_of(parts),
         mark=mark,
     )
@@ -169,23 +174,28 @@ def _ends(composition: Composition, after: tuple[Cell, ...]) -> list[Row]:
     """Return the residual and the total."""
     return [
         Row(
-            cells=(RESIDUAL, *_figures(composition, composition.residual_s, None), *after),
+            cells=(RESIDUAL, *_figures(composition, composition.residual_s), *after),
             source=_residual_source(composition),
             mark=RowMark.RESIDUAL,
         ),
         Row(
-            cells=("DB time", *_figures(composition, composition.db_time_s, None), *after),
+            cells=("DB time", *_figures(composition, composition.db_time_s), *after),
             source=composition.db_time_source,
             mark=RowMark.TOTAL,
         ),
     ]
 
 
-def _figures(composition: Composition, total_s: float, waits: int | None) -> tuple[Cell, ...]:
+def _figures(
+    composition: Composition,
+    total_s: float,
+    waits: int | None = None,
+    mean_ms: float | None = None,
+) -> tuple[Cell, ...]:
     return (
         waits,
         total_s,
-        mean_ms(total_s, waits),
+        mean_ms,
         composition.share(total_s),
         composition.sessions(total_s),
     )

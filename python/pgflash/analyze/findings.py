@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pgflash.analyze.consistency import contradictions_of
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
+from pgflash.analyze.possible import possible
 from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.rules_flash import FLASH_RULES
 from pgflash.analyze.rules_server import SERVER_RULES
@@ -34,6 +35,9 @@ SUMS = "sums-disagree"
 #: The rule about values that no server can have.
 IMPOSSIBLE = "impossible-values"
 
+#: The rule about values of the report's own that cannot be.
+LEFT_OUT = "values-left-out"
+
 #: Tables that divide DB time, and so must add up.
 _CHECKED = ("top-events", "wait-classes")
 
@@ -43,6 +47,7 @@ def find(period: Period, found: DbTime, tables: Sequence[ReportTable] = ()) -> t
     results = [rule(period, found) for rule in RULES]
     results.append(_impossible(period))
     results += [_sums(table) for table in tables if table.id in _CHECKED]
+    results.append(_left_out([one for table in tables for one in possible(table)[1]]))
     weighed = [result for result in results if result is not None]
     weighed.sort(key=_place)
     return tuple(result.finding for result in weighed)
@@ -63,6 +68,23 @@ def _impossible(period: Period) -> Weighed | None:
         advice="These values are left out. The snapshots were damaged, or changed by somebody: do "
         "not rely on the numbers of these sections.",
         weight=2.0,
+    )
+
+
+def _left_out(said: Sequence[str]) -> Weighed | None:
+    """Say which values were left out, because they cannot be."""
+    if not said:
+        return None
+    return finding(
+        LEFT_OUT,
+        Severity.NOTE,
+        f"{things(len(said), 'value')} of this report cannot be, a share above 100 % or an amount "
+        "below nothing, and were left out.",
+        *said[:_SHOWN],
+        _others(said),
+        table="",
+        advice="Samples and clocks that disagree give such values in a short period: take a longer "
+        "one.",
     )
 
 

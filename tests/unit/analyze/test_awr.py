@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
 """A whole report: it has all its tables, they are whole, and DB time adds up."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from pgflash.analyze import make_period, make_report
+from pgflash.analyze.consistency import contradictions_of
 from pgflash.model.awr import AwrReport, ReportTable, RowMark, Source, Unit, plain
+from pgflash.session import SIGNATURE
 from support.busy import busy_period, busy_store
+from support.periods import Rows, Shelf
 
 TABLES = (
     "summary",
@@ -181,6 +186,57 @@ def test_a_ranking_has_its_first_rows_and_the_rest_or_every_row() -> None:
     for table in (few, every):
         ids = table.values("query_id")
         assert ids[:2] == ("30", "29")
+
+
+def test_a_class_has_the_waits_and_the_average_of_its_counted_events(report: AwrReport) -> None:
+    table = report.table("top-events")
+    columns = [column.name for column in table.columns]
+    events = [dict(zip(columns, row.cells, strict=True)) for row in table.rows]
+    commits = [event for event in events if event["wait_class"] == "Commit"]
+    counted = [event for event in commits if event["waits"] is not None]
+    assert counted
+    assert len(counted) < len(commits)  # the others were sampled
+    row = row_of(report.table("wait-classes"), "Commit")
+    waits = sum(float(str(event["waits"])) for event in counted)
+    assert row["waits"] == waits
+    seconds = sum(float(str(event["total_s"])) for event in counted)
+    assert row["mean_ms"] == pytest.approx(1000 * seconds / waits)
+
+
+def test_an_average_of_more_than_its_class_s_time_is_a_contradiction(report: AwrReport) -> None:
+    table = report.table("wait-classes")
+    assert contradictions_of(table) == ()
+    place = table.index("mean_ms")
+    (commit,) = [row for row in table.rows if row.cells[0] == "Commit"]
+    wrong = replace(commit, cells=(*commit.cells[:place], 1e6, *commit.cells[place + 1 :]))
+    rows = tuple(wrong if row is commit else row for row in table.rows)
+    (said,) = contradictions_of(replace(table, rows=rows))
+    assert said.startswith("Commit: ")
+
+
+def test_statements_of_our_own_are_not_ranked_and_a_note_counts_them() -> None:
+    texts = {
+        1: "select * from stock",
+        2: f"select oid from pg_class {SIGNATURE}",
+        3: 'select "public".pgflash_snapshot()',
+    }
+    store = Shelf(texts=texts)
+    statements = [
+        {"query_id": n, "calls": 1, "exec_time_ms": 1000.0 * n, "shared_blocks_read": n}
+        for n in texts
+    ]
+    store.put(0, {"database": [{"datid": "5", "xact_commit": 0, "active_time": 0.0}]})
+    database: Rows = [{"datid": "5", "xact_commit": 3, "active_time": 8000.0}]
+    store.put(10, {"database": database, "statements": statements})
+    made = make_report(make_period(store, 1, 2))
+    for name, measure, rest in (
+        ("sql-elapsed", "total_s", 5.0),
+        ("sql-reads", "shared_blocks_read", 5),
+    ):
+        table = made.table(name)
+        assert [row.cells[0] for row in table.rows if row.mark is RowMark.PLAIN] == [texts[1]]
+        assert row_of(table, "all other statements")[measure] == rest
+        assert "2 statements of pgflash's own (5.00 s) are among all others." in table.note
 
 
 def test_the_last_range_of_a_histogram_has_no_end() -> None:
