@@ -9,6 +9,7 @@ None or zero, and noted: the advice repeats the notes.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from pgflash.analyze.findings import OTHER_PERIOD
 from pgflash.errors import PgflashError
 from pgflash.model.awr import AwrReport, ReportTable, RowMark
 from pgflash.model.waits import FOREGROUND
@@ -181,7 +182,7 @@ def work_of_report(report: AwrReport, *, flash_tablespaces: frozenset[str] = fro
             "there was no work between the two snapshots",
             hint="Take a period in which the load ran; pgflash snapshots lists them.",
         )
-    notes: list[str] = []
+    notes = [one.sentence for one in report.findings if one.rule == OTHER_PERIOD]
     measured_cpu_s = _number(profile.get("DB CPU"))
     cpu_s = events.seconds("DB CPU") or measured_cpu_s
     io = _Io(tables.get("io-function-filetype"), report.head.elapsed_s)

@@ -10,6 +10,7 @@ uses no clock.  The modules in their order:
 
     sections        subtract and add up
     period          intervals between snapshots; refuses restarts
+    choice          which period a person means
     figures         the same figures from PostgreSQL 15 to 18
     samples         samples converted to seconds
     dbtime, parts, cpu     the parts of DB time, and the source of each
@@ -20,7 +21,17 @@ uses no clock.  The modules in their order:
 """
 
 from pgflash.analyze.awr import make_report
+from pgflash.analyze.choice import choose_around, choose_period, server_zone
 from pgflash.analyze.compare import compare
 from pgflash.analyze.period import Period, PeriodError, make_period
 
-__all__ = ["Period", "PeriodError", "compare", "make_period", "make_report"]
+__all__ = [
+    "Period",
+    "PeriodError",
+    "choose_around",
+    "choose_period",
+    "compare",
+    "make_period",
+    "make_report",
+    "server_zone",
+]

@@ -81,18 +81,22 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
 def period_head(period: Period) -> PeriodHead:
     """Return the period and its server."""
     server = next(iter(period.gauge("server")), {})
-    started_at = server.get("started_at")
+    started_at, zone = server.get("started_at"), period.zone
     return PeriodHead(
         begin_id=period.begin.id,
         end_id=period.end.id,
-        begin_at=iso(period.begin.taken_at),
-        end_at=iso(period.end.taken_at),
+        begin_at=iso(period.begin.taken_at, zone),
+        end_at=iso(period.end.taken_at, zone),
+        time_zone=str(zone),
+        asked=period.asked,
         elapsed_s=period.elapsed_s,
         snapshots=len(period.intervals) + 1,
         server_version=str(server.get("version") or _version(period.end.server_version_num)),
         server_version_num=period.end.server_version_num,
         extension_version=period.end.extension_version,
-        server_started_at=iso(parse_time(str(started_at)) if started_at else period.end.started_at),
+        server_started_at=iso(
+            parse_time(str(started_at)) if started_at else period.end.started_at, zone
+        ),
         cores=int(number(server.get("cores"))) or None,
         memory_bytes=int(number(server.get("memory_bytes"))) or None,
     )

@@ -35,6 +35,9 @@ SUMS = "sums-disagree"
 #: The rule about values that no server can have.
 IMPOSSIBLE = "impossible-values"
 
+#: The rule about a period that is not the one that was asked for.
+OTHER_PERIOD = "other-period"
+
 #: The rule about values of the report's own that cannot be.
 LEFT_OUT = "values-left-out"
 
@@ -45,12 +48,21 @@ _CHECKED = ("top-events", "wait-classes")
 def find(period: Period, found: DbTime, tables: Sequence[ReportTable] = ()) -> tuple[Finding, ...]:
     """Return all findings on a period and on its tables, the most important first."""
     results = [rule(period, found) for rule in RULES]
-    results.append(_impossible(period))
+    results += [_impossible(period), _not_as_asked(period)]
     results += [_sums(table) for table in tables if table.id in _CHECKED]
     results.append(_left_out([one for table in tables for one in possible(table)[1]]))
     weighed = [result for result in results if result is not None]
     weighed.sort(key=_place)
     return tuple(result.finding for result in weighed)
+
+
+def _not_as_asked(period: Period) -> Weighed | None:
+    """Say that the period is not the one that was asked for."""
+    if not period.not_as_asked:
+        return None
+    return finding(
+        OTHER_PERIOD, Severity.WARNING, period.not_as_asked, table="", weight=float("inf")
+    )
 
 
 def _impossible(period: Period) -> Weighed | None:

@@ -38,7 +38,7 @@ def host_vmstat(period: Period) -> ReportTable:
     for step in steps(period, most=VMSTAT_ROWS_MAX):
         cells = _vmstat(step, step.elapsed_s, _page_bytes(period))
         if cells is not None:
-            rows.append(Row(cells=(iso(step.begin.taken_at), step.elapsed_s, *cells)))
+            rows.append(Row(cells=(iso(step.begin.taken_at, period.zone), step.elapsed_s, *cells)))
     if not rows:
         reason = period.missing_reason("host_cpu") or "The machine's figures are not had here."
         return missing("host-vmstat", title, _VMSTAT, reason)

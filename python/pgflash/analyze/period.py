@@ -16,10 +16,11 @@ Gauges (settings, sizes) are available from both ends.
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import tzinfo
 
 from pgflash.analyze.sections import Reset, add, number, subtract
 from pgflash.errors import UsageError
+from pgflash.model.moments import print_moment, zone_named
 from pgflash.model.snapshot import (
     MISSING,
     Section,
@@ -36,6 +37,17 @@ OF_INTERVALS = frozenset({"samples", "sample_looks"})
 
 class PeriodError(UsageError):
     """These snapshots are not the ends of one period."""
+
+
+class RestartError(PeriodError):
+    """The server was restarted between two of the snapshots."""
+
+    def __init__(
+        self, message: str, *, before: SnapshotHead, after: SnapshotHead, hint: str
+    ) -> None:
+        """Keep the snapshots around the restart."""
+        super().__init__(message, hint=hint)
+        self.before, self.after = before, after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +83,9 @@ class Period:
     resets: tuple[Reset, ...] = ()
     #: What the snapshots have that no server can have, and that was left out.
     impossible: tuple[str, ...] = ()
+    #: The times that were asked for, as printed, and why the period is another; or "".
+    asked: str = ""
+    not_as_asked: str = ""
     #: Texts of statements by their ids.
     queries: Mapping[int, str] = field(default_factory=dict)
 
@@ -115,12 +130,27 @@ class Period:
                 return str(record.get("setting"))
         return None
 
+    @property
+    def zone(self) -> tzinfo:
+        """Return the server's time zone."""
+        return zone_of(self.gauge("settings"))
+
     def missing_reason(self, name: str) -> str:
         """Say why a section is absent."""
         for record in self.gauge(MISSING):
             if record.get("section") == name:
                 return str(record.get("reason"))
         return ""
+
+
+def zone_of(settings: Iterable[Mapping[str, Value]]) -> tzinfo:
+    """Return the time zone of a server with these settings; a client's own does not count."""
+    found = (
+        str(one.get("setting"))
+        for one in settings
+        if one.get("name") == "TimeZone" and one.get("source") not in ("client", "session")
+    )
+    return zone_named(next(found, None))
 
 
 def make_period(store: SnapshotStore, begin_id: int, end_id: int) -> Period:
@@ -214,8 +244,8 @@ def _chain(
         )
     if begin.taken_at >= end.taken_at:
         raise PeriodError(
-            f"snapshot {begin_id} was taken at {_said(begin.taken_at)}, after snapshot {end_id} "
-            f"({_said(end.taken_at)})",
+            f"snapshot {begin_id} was taken at {print_moment(begin.taken_at)}, after snapshot "
+            f"{end_id} ({print_moment(end.taken_at)})",
             hint=f"Name the earlier one first: {end_id}..{begin_id}.",
         )
     chain = tuple(
@@ -232,15 +262,17 @@ def _chain(
 
 def _over_a_restart(
     chain: Sequence[SnapshotHead], before: SnapshotHead, after: SnapshotHead, what: str
-) -> PeriodError:
+) -> RestartError:
     parts = []
     if chain[0] is not before:
         parts.append(f"{chain[0].id}..{before.id}")
     if after is not chain[-1]:
         parts.append(f"{after.id}..{chain[-1].id}")
-    return PeriodError(
-        f"{what} between the snapshots {before.id} ({_said(before.taken_at)}) and {after.id} "
-        f"({_said(after.taken_at)}), and its counters began anew",
+    return RestartError(
+        f"{what} between the snapshots {before.id} ({print_moment(before.taken_at)}) and "
+        f"{after.id} ({print_moment(after.taken_at)}), and its counters began anew",
+        before=before,
+        after=after,
         hint=f"Ask for {' or '.join(parts)}."
         if parts
         else "Take a snapshot now and another one later.",
@@ -313,7 +345,3 @@ def _query_ids(intervals: Iterable[Interval]) -> set[int]:
             column = section.column("query_id") if section else None
             found.update(int(number(one)) for one in column or () if one is not None)
     return found
-
-
-def _said(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

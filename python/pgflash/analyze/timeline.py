@@ -7,7 +7,7 @@ long period has more rows than a chart has room for: then neighbours are merged.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 
 from pgflash.analyze.figures import Wal, databases, wal
 from pgflash.analyze.grid import figure, missing, ratio
@@ -39,9 +39,9 @@ def steps(period: Period, *, most: int = POINTS_MAX) -> tuple[Interval, ...]:
     return tuple(_joined(group) for group in groups)
 
 
-def iso(moment: datetime) -> str:
+def iso(moment: datetime, zone: tzinfo) -> str:
     """Return a time in the report's form."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds")
+    return moment.astimezone(zone).isoformat(timespec="seconds")
 
 
 def sessions_over_time(period: Period, found: Sampled | None) -> ReportTable:
@@ -64,7 +64,7 @@ def sessions_over_time(period: Period, found: Sampled | None) -> ReportTable:
     for group in _groups(period, found.minutes):
         seconds = sum(minute.seconds for minute in group)
         sessions = [_mean_sessions(group, one, seconds) for one in counted]
-        rows.append(Row(cells=(iso(group[0].at), seconds, *sessions, sum(sessions))))
+        rows.append(Row(cells=(iso(group[0].at, period.zone), seconds, *sessions, sum(sessions))))
     return ReportTable(
         id="aas-over-time",
         title=title,
@@ -108,7 +108,7 @@ def cpu_over_time(period: Period, points: Sequence[Interval]) -> ReportTable:
         shares = cpu_shares(step)
         if shares is not None:
             found = [shares[part] for part in parts]
-            rows.append(Row(cells=(iso(step.begin.taken_at), step.elapsed_s, *found)))
+            rows.append(Row(cells=(iso(step.begin.taken_at, period.zone), step.elapsed_s, *found)))
     if not rows:
         return missing("cpu-over-time", title, columns, _why(period, "host_cpu"))
     return ReportTable(
@@ -170,7 +170,7 @@ def throughput_over_time(period: Period, points: Sequence[Interval]) -> ReportTa
         for operation, source in (*(("read", source) for source in SOURCES), ("write", "")):
             calls, _ = _data_calls(step, operation, source)
             cells.append(ratio(calls, step.elapsed_s) if own else None)
-        rows.append(Row(cells=(iso(step.begin.taken_at), step.elapsed_s, *cells)))
+        rows.append(Row(cells=(iso(step.begin.taken_at, period.zone), step.elapsed_s, *cells)))
     if not rows:
         return missing("throughput-over-time", title, columns, _why(period, "database"))
     return ReportTable(
@@ -205,7 +205,7 @@ def latency_over_time(period: Period, points: Sequence[Interval]) -> ReportTable
         logged = wal(step, timed=wal_timed(period))
         cells += [None, None] if logged is None else _wal_ms(logged)
         if any(cell is not None for cell in cells):
-            rows.append(Row(cells=(iso(step.begin.taken_at), step.elapsed_s, *cells)))
+            rows.append(Row(cells=(iso(step.begin.taken_at, period.zone), step.elapsed_s, *cells)))
     if not rows:
         return missing("latency-over-time", title, columns, _why(period, "io"))
     return ReportTable(

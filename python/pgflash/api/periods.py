@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """Snapshots, and reports on the periods between them."""
 
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from pgflash.analyze import make_period, make_report
+from pgflash.analyze import choose_around, choose_period, make_report, server_zone
 from pgflash.collect import collect, system_identifier
-from pgflash.errors import UsageError
 from pgflash.model.awr import AwrReport
-from pgflash.model.snapshot import SnapshotHead, SnapshotStore, find_head, heads_around
+from pgflash.model.snapshot import SnapshotHead, SnapshotStore
 from pgflash.session import connect
 from pgflash.store import FileStore, PgStore, open_store
 
@@ -34,9 +34,21 @@ def snapshot(
 
 
 def snapshots(*, dsn: str | None = None, path: Path | None = None) -> tuple[SnapshotHead, ...]:
-    """Return the snapshots of a database or of a file, the oldest first."""
+    """Return the snapshots of a database or of a file, the oldest first.
+
+    Their times are in the server's time zone.
+    """
     with open_store(dsn=dsn, path=path) as store:
-        return store.list()
+        heads = store.list()
+        zone = server_zone(store, heads)
+    return tuple(
+        replace(
+            head,
+            taken_at=head.taken_at.astimezone(zone),
+            started_at=head.started_at.astimezone(zone),
+        )
+        for head in heads
+    )
 
 
 def _kept(store: SnapshotStore, snapshot_id: int, dropped: int) -> tuple[SnapshotHead, int]:
@@ -46,18 +58,16 @@ def _kept(store: SnapshotStore, snapshot_id: int, dropped: int) -> tuple[Snapsho
 def report(
     store: SnapshotStore, *, begin: str = "", end: str = "", every_row: bool = False
 ) -> AwrReport:
-    """Return the report on the period between two snapshots, named as find_head() reads them.
+    """Return the report on the period between two snapshots.
 
-    The default end is the last snapshot, the default begin the one before the end.  Rankings have
-    their first rows only, or every row: then a comparison knows what is new and gone.  Units and
-    sources are given with the columns.  Raises UsageError if there is no such snapshot, and
-    PeriodError if the snapshots do not form one period, for example because of a restart between
-    them.
+    They are named by id, as first, last or last-N, or by a time, which means the nearest one.  The
+    default end is the last snapshot, the default begin the one before the end; over a restart of
+    the server it is the last whole period, and a finding says so.  Rankings have their first rows
+    only, or every row: then a comparison knows what is new and gone.  Units and sources are given
+    with the columns.  Raises UsageError if there is no such snapshot, and PeriodError if the
+    snapshots do not form one period.
     """
-    heads = store.list()
-    last = find_head(heads, end or "last", store=store.name)
-    first = find_head(heads, begin, store=store.name) if begin else _before(heads, last, store.name)
-    period = make_period(store, first.id, last.id)
+    period = choose_period(store, begin=begin, end=end, now=datetime.now(UTC))
     return make_report(period, rows_max=None) if every_row else make_report(period)
 
 
@@ -65,15 +75,5 @@ def report_around(
     store: SnapshotStore, *, begin: datetime, end: datetime, every_row: bool = False
 ) -> AwrReport:
     """Return the report on the snapshots around a stretch of time, chosen by heads_around()."""
-    first, last = heads_around(store.list(), begin, end, store=store.name)
-    return report(store, begin=str(first.id), end=str(last.id), every_row=every_row)
-
-
-def _before(heads: tuple[SnapshotHead, ...], last: SnapshotHead, store: str) -> SnapshotHead:
-    earlier = [head for head in heads if head.id < last.id]
-    if not earlier:
-        raise UsageError(
-            f"there is no snapshot before {last.id} in {store}",
-            hint="A period needs two: take another with pgflash snapshot.",
-        )
-    return earlier[-1]
+    period = choose_around(store, begin, end)
+    return make_report(period, rows_max=None) if every_row else make_report(period)

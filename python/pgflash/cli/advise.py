@@ -26,7 +26,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
     "advise",
     epilog=examples(
         "pgflash advise",
-        "pgflash advise --from 2026-11-22T10:00 --flash /mnt/nvme",
+        "pgflash advise --from 10:00 --to 11:00 --flash /mnt/nvme",
         "pgflash advise --flash /mnt/nvme --tablespace fast --plan plan.json",
         "pgflash advise --awr awrrpt_1_10_11.html --flash-bytes 745GB --database-size 2TB",
         "pgflash advise kept.json --format md",

@@ -4,7 +4,6 @@
 import getpass
 import os
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -15,6 +14,7 @@ from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import Table, print_json, print_records, say
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
+from pgflash.model.moments import print_moment
 from pgflash.model.plan import MoveKind, Plan
 from pgflash.model.words import megabytes
 
@@ -230,5 +230,5 @@ def _list() -> None:
             say(f"{path}  {error.message}")
             continue
         states = dict.fromkeys(record.state.value for record in found.records)
-        when = time.strftime("%Y-%m-%d %H:%M", found.made_at.astimezone().timetuple())
+        when = print_moment(found.made_at)
         say(f"{path}  {when}  {len(found.moves)} moves, {', '.join(states)}")

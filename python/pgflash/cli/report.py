@@ -65,7 +65,7 @@ def _output_options(function: _Function) -> _Function:
     "report",
     epilog=examples(
         "pgflash report -o report.html",
-        "pgflash report --from 2026-11-22T10:00 --to 2026-11-22T11:00 --format md",
+        "pgflash report --from 10:00 --to 11:00 --format md",
         "pgflash report --from first --store app.snapshots",
         "pgflash report kept.json -o kept.html",
     ),
@@ -87,8 +87,9 @@ def report_command(
 ) -> None:
     """Report where the time went between two snapshots.
 
-    A and B are a snapshot's number, first, last, last-1, or a time: then it is the last
-    snapshot before it.  Without A it is the snapshot before B.
+    A and B are a snapshot's number, first, last, last-1, or a time, which means the nearest
+    snapshot: 10:00, 2026-11-22T10:00, yesterday 10:00, -1h.  Times are in the server's zone.
+    Without A it is the snapshot before B; after a restart, the last whole period.
 
     FILE is a report that was kept as JSON, to be printed in another form.
     """

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash snapshot, pgflash snapshots: take snapshots, list them."""
 
-import re
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,9 +14,8 @@ from pgflash.cli.output import Table, complain, print_json, print_records, say
 from pgflash.cli.report import one_source
 from pgflash.cli.screen import patiently
 from pgflash.errors import PgflashError, UsageError
+from pgflash.model.moments import read_duration
 from pgflash.model.snapshot import SnapshotHead
-
-_UNITS_S = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86_400}
 
 _COLUMNS = (
     "id",
@@ -37,10 +35,13 @@ def _duration(
     """Return the time that a word says."""
     if word is None:
         return None
-    found = re.fullmatch(r"(\d+)\s*(s|min|h|d|)", word.strip())
-    if found is None or int(found[1]) == 0:
-        raise click.BadParameter(f'"{word}" is no time; write it as 30s, 10min, 1h or 8d')
-    return timedelta(seconds=int(found[1]) * _UNITS_S[found[2]])
+    try:
+        found = read_duration(word)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if not found:
+        raise click.BadParameter(f'"{word}" is no time to wait')
+    return found
 
 
 @click.command(
@@ -142,16 +143,17 @@ def _print_table(heads: tuple[SnapshotHead, ...]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("id", "ms"):
         table.add_column(name, justify="right")
-    for name in ("taken at", "server since", "origin", "version"):
+    zone = heads[-1].taken_at.tzinfo
+    for name in (f"taken at, {zone}", "server since", "origin", "version"):
         table.add_column(name)
     since = None
     for head in heads:
-        began = "" if head.started_at == since else _local(head.started_at)
+        began = "" if head.started_at == since else _second(head.started_at)
         since = head.started_at
         table.add_row(
             str(head.id),
             f"{head.took_ms:.0f}",
-            _local(head.taken_at),
+            _second(head.taken_at),
             began,
             head.origin,
             f"{head.major}.{head.server_version_num % 10_000}",
@@ -159,5 +161,5 @@ def _print_table(heads: tuple[SnapshotHead, ...]) -> None:
     Console(soft_wrap=True).print(table)
 
 
-def _local(moment: datetime) -> str:
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+def _second(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}"

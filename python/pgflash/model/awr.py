@@ -4,7 +4,7 @@
 A table is generic: columns with units, rows of cells.  Code that prints it (HTML, text, JSON,
 Markdown) need not know any table by name; code that needs a certain one asks for its id, which is
 stable and documented in docs/reference/report.md.  Shares are from 0 to 1 (unit SHARE); times of
-day are ISO 8601 in UTC (unit TIME); a cell without a value is None.
+day are ISO 8601 in the server's time zone (unit TIME); a cell without a value is None.
 
 Every number says where it comes from.  A column has one source, or None: then each row has its own.
 If a row mixes sources, each cell is a Number with its own.
@@ -166,13 +166,17 @@ class PeriodHead:
 
     begin_id: int
     end_id: int
-    begin_at: str  # ISO 8601, UTC
+    begin_at: str  # ISO 8601, in the server's time zone
     end_at: str
     elapsed_s: float
     #: Snapshots from the first to the last, both included.
     snapshots: int
     server_version: str
     server_version_num: int
+    #: The times that were asked for, as printed; "" if snapshots were named.
+    asked: str = ""
+    #: The name of the server's time zone, of all times of the report.
+    time_zone: str = "UTC"
     #: "" without the extension.
     extension_version: str = ""
     server_started_at: str = ""

@@ -22,10 +22,11 @@ objects, wherever they are kept; `find_head` finds the one that a person names.
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol, TypeAlias
 
-from pgflash.errors import PgflashError, UsageError
+from pgflash.errors import PgflashError
+from pgflash.model.moments import print_moment
 
 Value: TypeAlias = "str | int | float | bool | Sequence[Value] | None"
 Row: TypeAlias = tuple[Value, ...]
@@ -182,32 +183,30 @@ class SnapshotStore(Protocol):
 
 
 def parse_time(text: str) -> datetime:
-    """Parse a time from a section or a command line; without a zone it is local."""
+    """Parse a time from a section; without a zone it is local."""
     moment = datetime.fromisoformat(text)
     return moment.astimezone() if moment.tzinfo is None else moment
 
 
-def find_head(heads: Sequence[SnapshotHead], word: str, *, store: str = "") -> SnapshotHead:
-    """Return the snapshot that a person means by a word.
+def find_head(heads: Sequence[SnapshotHead], word: str, *, store: str = "") -> SnapshotHead | None:
+    """Return the snapshot that a person names: an id, first, last, last-N (N before the last one).
 
-    The word is an id, `first`, `last`, `last-N` (N before the last one), or a time in ISO 8601,
-    which means the last snapshot taken at or before that time.
+    None if the word is none of these: then it may be a time.
     """
     where = f" in {store}" if store else ""
     if not heads:
         raise SnapshotError(
             f"there are no snapshots{where}", hint="Take one: pgflash snapshot; later another."
         )
-    place = _place(word.strip(), len(heads))
+    word = word.strip()
+    place = _place(word, len(heads))
     if place is not None:
         if 0 <= place < len(heads):
             return heads[place]
         raise SnapshotError(
             f'there is no snapshot "{word}"{where}, which holds {len(heads)}', hint=_LIST_HINT
         )
-    if word.strip().isdecimal():
-        return _by_id(heads, int(word), where)
-    return _by_time(heads, word, where)
+    return _by_id(heads, int(word), where) if word.isdecimal() else None
 
 
 _LIST_HINT = "'pgflash snapshots' lists the snapshots there are."
@@ -233,25 +232,6 @@ def _by_id(heads: Sequence[SnapshotHead], wanted: int, where: str) -> SnapshotHe
     )
 
 
-def _by_time(heads: Sequence[SnapshotHead], word: str, where: str) -> SnapshotHead:
-    try:
-        wanted = parse_time(word.strip())
-    except ValueError:
-        raise UsageError(
-            f'"{word}" is no snapshot',
-            hint="Name one by its id, by first, last or last-1, or by a time such as "
-            "2026-11-22T10:00.",
-        ) from None
-    before = [head for head in heads if head.taken_at <= wanted]
-    if not before:
-        raise SnapshotError(
-            f"there is no snapshot at or before {_said(wanted)}{where}: the first one was "
-            f"taken at {_said(heads[0].taken_at)}",
-            hint=_LIST_HINT,
-        )
-    return before[-1]
-
-
 def heads_around(
     heads: Sequence[SnapshotHead], begin: datetime, end: datetime, *, store: str = ""
 ) -> tuple[SnapshotHead, SnapshotHead]:
@@ -259,15 +239,19 @@ def heads_around(
 
     If none was taken after END, the second one is the last of all.
     """
-    first = find_head(heads, begin.isoformat(), store=store)
+    find_head(heads, "last", store=store)  # or there is none
+    before = [head for head in heads if head.taken_at <= begin]
+    if not before:
+        raise SnapshotError(
+            f"there is no snapshot at or before {print_moment(begin)}: the first one was taken at "
+            f"{print_moment(heads[0].taken_at)}",
+            hint=_LIST_HINT,
+        )
+    first = before[-1]
     last = next((head for head in heads if head.taken_at >= end), heads[-1])
     if last.id == first.id:
         raise SnapshotError(
-            f"no snapshot was taken since {_said(first.taken_at)}",
+            f"no snapshot was taken since {print_moment(first.taken_at)}",
             hint="Take one, such as with 'pgflash snapshot', or wait for the next one.",
         )
     return first, last
-
-
-def _said(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -29,7 +29,7 @@ _BYTES = {
 #: Units whose numbers are printed whole if they are whole.
 _WHOLE = (Unit.COUNT, Unit.BYTES, Unit.TEXT)
 _LABELS = {
-    Unit.TIME: "UTC",
+    Unit.TIME: "",
     Unit.SECONDS: "s",
     Unit.MILLISECONDS: "ms",
     Unit.MICROSECONDS: "µs",

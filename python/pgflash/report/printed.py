@@ -127,16 +127,16 @@ def shown(line: str) -> str:
 
 
 def print_time(text: str) -> str:
-    """Return an ISO 8601 time to the second, in UTC; any other text is returned unchanged."""
+    """Return an ISO 8601 time to the second, in its own zone; any other text unchanged."""
     moment = parse_time(text)
     return visible(text) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def parse_time(text: str) -> datetime | None:
-    """Return the moment of an ISO 8601 text, in UTC; None if it is not a time."""
+    """Return the moment of an ISO 8601 text, UTC unless it says otherwise; None if it is none."""
     try:
         moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     except (ValueError, OverflowError):
         return None
 

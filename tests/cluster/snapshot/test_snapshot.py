@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgflash.model.snapshot import Section, SectionKind, SnapshotError, find_head
+from pgflash.model.snapshot import Section, SectionKind, SnapshotError
 from pgflash.model.snapshot_sections import SECTIONS
 from pgflash.session import SessionError
 from pgflash.store import PgStore, open_store
@@ -266,7 +266,7 @@ def test_pg_monitor_is_enough_and_nobody_else_may(server: Server, database: str)
             with open_store(dsn=dsn) as store:
                 assert isinstance(store, PgStore)
                 taken = store.take()
-                assert find_head(store.list(), "last").id == taken
+                assert store.list()[-1].id == taken
                 assert "settings" in store.sections(taken)
                 with pytest.raises(SessionError, match="permission denied"):
                     store.drop(store.list()[0].taken_at)

@@ -140,7 +140,7 @@ def test_a_stored_report_is_printed_in_another_form_without_a_server(
         ),
         (2, ("report", "--from", "2", "--to", "2"), "both its ends are snapshot 2"),
         (1, ("report", "--from", "7"), "there is no snapshot 7 in the shelf: it holds 1 to 3"),
-        (2, ("report", "--from", "yesterday"), '"yesterday" is no snapshot'),
+        (2, ("report", "--from", "someday"), '"someday" is no snapshot'),
         (2, ("report", "--to", "1"), "there is no snapshot before 1 in the shelf"),
         (2, ("report", "--dsn", "x", "--store", "y"), "exclude each other"),
         (2, ("report", "--format", "pdf"), "'pdf' is not one of"),
@@ -173,14 +173,28 @@ def test_an_empty_store_says_how_to_fill_it(
     assert "HINT: Take one: pgflash snapshot" in text
 
 
-def test_a_period_over_a_restart_is_refused(
+def test_a_restart_leaves_the_last_whole_period(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Shelf()
     store.put(0, {})
-    store.put(10, {}, started_minute=5)
+    store.put(10, {})
+    store.put(20, {}, started_minute=15)
     monkeypatch.setattr(api, "open_store", Opened(store).open)
-    assert "restart" in failure(capsys, 2, "report")
+    text = output(capsys, "report")
+    assert "snapshots 1 to 2" in text.splitlines()[0]
+    assert "The server was restarted between the snapshots 2 " in text
+    assert "restart" in failure(capsys, 2, "report", "--from", "2", "--to", "3")
+
+
+def test_the_report_says_which_times_were_asked_for(
+    capsys: pytest.CaptureFixture[str], opened: Opened
+) -> None:
+    words = ("--from", "2026-03-01 11:58", "--to", "2026-03-01T12:21Z")
+    text = output(capsys, "report", *words)
+    assert "snapshots 1 to 3" in text.splitlines()[0]
+    asked = "from 2026-03-01 11:58:00 UTC to 2026-03-01 12:21:00 UTC"
+    assert f"asked for: {asked}" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("word", ["report", "compare"])

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""People name snapshots by id, by place or by time."""
+"""People name snapshots by id or by place."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgflash.errors import PgflashError, UsageError
+from pgflash.errors import PgflashError
 from pgflash.model.snapshot import (
     Section,
     SectionKind,
@@ -44,17 +44,15 @@ HEADS = (head(1), head(3), head(4))
         ("last-0", 4),
         ("last-1", 3),
         ("3", 3),
-        ("2026-11-22T12:30:00+00:00", 3),
-        ("2026-11-22 12:39:59+00:00", 3),
-        ("2026-11-22T13:00Z", 4),
-        ("2026-11-22T14:10+01:00", 4),
     ],
 )
 def test_a_word_finds_its_snapshot(word: str, found: int) -> None:
-    assert find_head(HEADS, word).id == found
+    head = find_head(HEADS, word)
+    assert head is not None
+    assert head.id == found
 
 
-@pytest.mark.parametrize("word", ["2", "0", "99", "last-3", "2026-11-22T12:09:59+00:00"])
+@pytest.mark.parametrize("word", ["2", "0", "99", "last-3"])
 def test_what_is_not_there_is_said_with_what_there_is(word: str) -> None:
     with pytest.raises(SnapshotError, match="there is no snapshot") as caught:
         find_head(HEADS, word)
@@ -62,10 +60,9 @@ def test_what_is_not_there_is_said_with_what_there_is(word: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("word", ["yesterday", "", "last-", "last-x", "-1", "1.5"])
-def test_a_word_that_means_nothing_is_a_wrong_question(word: str) -> None:
-    with pytest.raises(UsageError, match="is no snapshot"):
-        find_head(HEADS, word)
+@pytest.mark.parametrize("word", ["yesterday", "", "last-", "last-x", "-1", "1.5", "10:00"])
+def test_any_other_word_names_none(word: str) -> None:
+    assert find_head(HEADS, word) is None
 
 
 def test_an_empty_store_says_how_to_begin() -> None:

@@ -3,7 +3,7 @@
 
 from pgflash.model.awr import AwrReport, CompareReport, Number, PeriodHead, Source, Unit
 from pgflash.model.words import duration, print_number
-from pgflash.report.printed import print_time
+from pgflash.report.printed import print_time, visible
 
 
 def title_of(report: AwrReport | CompareReport) -> str:
@@ -14,8 +14,10 @@ def title_of(report: AwrReport | CompareReport) -> str:
     if first != second:
         return f"PostgreSQL comparison: snapshots {first} and {second}"
     # Different servers, or one that was made anew: snapshot numbers do not tell the periods apart.
-    first, second = print_time(report.first.begin_at), print_time(report.second.begin_at)
-    return f"PostgreSQL comparison: periods from {first} and from {second} UTC"
+    first, second = (
+        f"{print_time(head.begin_at)} {head.time_zone}" for head in (report.first, report.second)
+    )
+    return f"PostgreSQL comparison: periods from {first} and from {second}"
 
 
 def facts(report: AwrReport | CompareReport) -> list[tuple[str, str]]:
@@ -30,14 +32,21 @@ def facts(report: AwrReport | CompareReport) -> list[tuple[str, str]]:
     return both
 
 
+def zones_of(report: AwrReport | CompareReport) -> str:
+    """Return the time zone of the report's times; of a comparison, of both."""
+    heads = [report.head] if isinstance(report, AwrReport) else [report.first, report.second]
+    return ", then ".join(dict.fromkeys(visible(head.time_zone) for head in heads))
+
+
 def _ids(head: PeriodHead) -> str:
     return f"{head.begin_id} to {head.end_id}"
 
 
 def _period(head: PeriodHead) -> str:
     return (
-        f"{print_time(head.begin_at)} to {print_time(head.end_at)} UTC, "
+        f"{print_time(head.begin_at)} to {print_time(head.end_at)} {head.time_zone}, "
         f"{duration(head.elapsed_s)} (snapshots {_ids(head)}, {head.snapshots} of them)"
+        + (f"; asked for: {head.asked}" if head.asked else "")
     )
 
 
@@ -45,7 +54,7 @@ def _server(head: PeriodHead) -> list[tuple[str, str]]:
     version = head.server_version.removeprefix("PostgreSQL ")
     found = [("Server", f"PostgreSQL {version}")]
     if head.server_started_at:
-        found.append(("Running since", f"{print_time(head.server_started_at)} UTC"))
+        found.append(("Running since", f"{print_time(head.server_started_at)} {head.time_zone}"))
     found.append(("Extension", head.extension_version or "not installed"))
     if head.cores is not None:
         found.append(("Processors", str(head.cores)))

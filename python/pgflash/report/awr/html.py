@@ -10,7 +10,7 @@ passes through Jinja2's autoescape; only our own drawings do not.
 from collections.abc import Sequence
 
 from pgflash.model.awr import AwrReport, CompareReport, Finding, ReportTable
-from pgflash.report.awr.heads import facts, title_of
+from pgflash.report.awr.heads import facts, title_of, zones_of
 from pgflash.report.awr.order import grouped, rows_for_people
 from pgflash.report.awr.pictures import charts_of
 from pgflash.report.drawing import patterns
@@ -51,6 +51,7 @@ def render_html(
             patterns=patterns(figures),
             links=links,
             version=report.pgflash_version,
+            zones=zones_of(report),
         )
     )
     return page

@@ -9,6 +9,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
+from datetime import datetime
 
 from pgflash.model.awr import Cell, Column, ReportTable, RowMark, Unit, plain
 from pgflash.model.chart import Chart, ChartForm, ChartSeries
@@ -38,7 +39,7 @@ def charts_of(table: ReportTable) -> tuple[Chart, ...]:
 def _over_time(table: ReportTable) -> tuple[Chart, ...]:
     moments = [parse_time(str(plain(row.cells[0]))) for row in table.rows]
     kept = [i for i, moment in enumerate(moments) if moment is not None]
-    begins = tuple(moment.timestamp() for moment in moments if moment is not None)
+    begins = _clock_s([moment for moment in moments if moment is not None])
     if not begins or begins != tuple(sorted(begins)):
         return ()
     lasting = _lasting(table, kept, begins)
@@ -47,6 +48,13 @@ def _over_time(table: ReportTable) -> tuple[Chart, ...]:
     if table.id == "cpu-over-time":
         return _stacked(table, kept, begins, lasting, unit=Unit.SHARE)
     return _lines(table, kept, begins, lasting)
+
+
+def _clock_s(moments: Sequence[datetime]) -> tuple[float, ...]:
+    """Return the moments as seconds that UTC would show as the clock of the first one did."""
+    ahead = moments[0].utcoffset() if moments else None
+    ahead_s = ahead.total_seconds() if ahead else 0.0
+    return tuple(moment.timestamp() + ahead_s for moment in moments)
 
 
 def _lasting(table: ReportTable, kept: Sequence[int], begins: Sequence[float]) -> tuple[float, ...]:
