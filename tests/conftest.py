@@ -120,7 +120,7 @@ def broken_install(pg_install: PgInstall, pgflash_install: PgInstall) -> Callabl
     They are built after the sound one, with which they share what has no fault.
     """
     assert pgflash_install.major == pg_install.major
-    return cache(lambda fault: build_install(pg_install, fault=fault))
+    return cache(lambda fault: build_install(pg_install, assertions=True, fault=fault))
 
 
 @pytest.fixture

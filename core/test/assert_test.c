@@ -6,11 +6,8 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-
 #include "devices.h"
+#include "dies.h"
 #include "health.h"
 #include "map.h"
 #include "staging.h"
@@ -205,45 +202,6 @@ drop_a_sleeper_that_is_awake(void)
 	fc_file_drop_sleeper(&rig.cache, file.number, file.generation);
 }
 
-/* ---- what must become of it ---------------------------------------------- */
-
-/* Does the act die by an assertion whose line says this? */
-static bool
-dies_at(void (*act)(void), const char *condition)
-{
-	char said[1000];
-	size_t length = 0;
-	ssize_t got;
-	int status;
-	int ends[2];
-	pid_t child;
-
-	begin();
-	MUST(pipe(ends) == 0);
-	fflush(stdout);
-	child = fork();
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
-		dup2(ends[1], STDERR_FILENO);
-		act();
-		_exit(0);
-	}
-	close(ends[1]);
-	while ((got = read(ends[0], said + length, sizeof(said) - 1 - length)) > 0)
-		length += (size_t) got;
-	said[length] = '\0';
-	close(ends[0]);
-	MUST(waitpid(child, &status, 0) == child);
-	rig_close(&rig);
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
-	    strstr(said, condition) != NULL)
-		return true;
-	printf("# status %d: %s\n", status, said);
-	return false;
-}
-
 int
 main(void)
 {
@@ -284,7 +242,11 @@ main(void)
 	};
 
 	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
+	{
+		begin();
 		OK(dies_at(broken[i].act, broken[i].condition), "asserted: %s",
 		   broken[i].what);
+		rig_close(&rig);
+	}
 	return tap_done();
 }

@@ -68,7 +68,10 @@ enum
 	FC_BREAK_LOADED,       /* ... of those that are loaded later, too */
 	FC_BREAK_CONSTRUCTORS, /* ... before their own code runs */
 	FC_BREAK_LIBRARY_CALL, /* what a library changes is announced */
-	FC_BREAK_ASKED_ANEW    /* what a library's descriptor is, at each call */
+	FC_BREAK_ASKED_ANEW,   /* what a library's descriptor is, at each call */
+	FC_BREAK_PROCESSES,    /* the cache is laid out for all processes */
+	FC_BREAK_POLICY_LOCK,  /* who writes policies locks their table */
+	FC_BREAK_NAMES_LOCK    /* who asks for a file's name locks the names */
 };
 
 #ifndef FC_BREAK

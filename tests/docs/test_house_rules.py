@@ -11,6 +11,9 @@ import tidy
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+#: The rooms of the extension, by their folders.
+ROOMS = {path.name for path in (REPOSITORY / "extension" / "src").iterdir() if path.is_dir()}
+
 #: How a good C file begins.
 ESSAY = "/*\n * SPDX-License-Identifier: PostgreSQL\n * What it is.\n */\n"
 
@@ -145,6 +148,16 @@ def test_an_assertion_counts_for_four_functions(assertion: str) -> None:
     functions = "".join(f"void\nfc_clock_{name}(void)\n{{\n}}\n" for name in "abc")
     text = ESSAY + functions + f"void\nfc_clock_d(void)\n{{\n\t{assertion}\n}}\n"
     assert complaints("core/src/clock.c", text) == []
+
+
+@pytest.mark.parametrize("room", sorted({"core/src"} | {f"extension/src/{one}" for one in ROOMS}))
+def test_a_room_without_assertions_is_found(room: str) -> None:
+    functions = "".join(f"void\nfc_clock_{name}(void)\n{{\n}}\n" for name in "abcd")
+    found = complaints(f"{room}/clock.c", ESSAY + functions)
+    assert found == [
+        f"{room}/clock.c:1: 0 assertions for 4 public functions; at least 1"
+        " [functions_state_their_contracts]"
+    ]
 
 
 SAFE = '"h11>=0.16", "idna>=3.7", "jinja2>=3.1.6", "starlette==1.10.0"'

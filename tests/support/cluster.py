@@ -43,6 +43,10 @@ FAST_SETTINGS = {
 }
 
 
+#: How a process ends whose assertion is false.
+_FAILED = re.compile(r"^TRAP: |: Assertion `")
+
+
 @contextmanager
 def _locked(name: str) -> Iterator[None]:
     """Keep other test processes away from what is made under this name."""
@@ -94,6 +98,11 @@ def build_install(
     if done.returncode != 0:
         pytest.fail(f"the extension does not build:\n{done.stdout}\n{done.stderr}", pytrace=False)
     return install
+
+
+def _lacks_something(install: PgInstall) -> bool:
+    """Say whether a fault was built in, which may break any invariant."""
+    return "-assertions-" in str(install.root)
 
 
 def _make(
@@ -217,14 +226,26 @@ class ClusterFactory:
         )
 
     def close(self) -> None:
-        """Stop all servers and remove their folders."""
+        """Stop all servers and remove their folders; none may have failed an assertion.
+
+        A process that dies at one may be restarted, and the test goes on.
+        """
         # Stop all first: a standby's files are in the folder of its primary.
         for server, _folder in self._servers:
             server.stop("immediate")
+        failed: list[str] = []
         for server, folder in self._servers:
+            if not _lacks_something(server.install):
+                failed += failed_assertions(server)
             _used.give_back(server.data)
             remove_tree(folder)
         self._servers.clear()
+        assert not failed, "\n".join(failed)
+
+
+def failed_assertions(server: Server) -> list[str]:
+    """Return the lines of a server's log that tell of an assertion, PostgreSQL's or libc's."""
+    return [line for line in server.log_text().splitlines() if _FAILED.search(line)]
 
 
 @contextmanager

@@ -74,6 +74,7 @@ static bool loading = true;
 static uint32_t
 slots_of(int blocks_of_each)
 {
+	Assert(blocks_of_each >= FC_WAYS && config.device_count > 0);
 	return (uint32_t) blocks_of_each / FC_WAYS * FC_WAYS * config.device_count;
 }
 
@@ -113,6 +114,7 @@ judge_size(void)
 			"only " UINT64_FORMAT " MB of memory",
 			(int64) config.slot_count_max / (1024 * 1024 / FC_BLOCK_SIZE),
 			needed / (1024 * 1024), memory / (1024 * 1024));
+	Assert(config.slot_count > 0 && config.slot_count <= config.slot_count_max);
 	return true;
 }
 
@@ -241,6 +243,7 @@ in_child(void)
 bool
 bridge_prepare(void)
 {
+	Assert(!IsUnderPostmaster && !redirected);
 	bridge_runtime_fill();
 
 	/* A single-user server, or one for pg_upgrade, has nothing to gain. */
@@ -277,6 +280,7 @@ bridge_prepare(void)
 	if (wanted)
 		(void) bridge_stay_off("the server is starting");
 	pthread_atfork(NULL, NULL, in_child);
+	Assert(!wanted || bridge_devices_count() == config.device_count);
 	return true;
 }
 
@@ -297,8 +301,10 @@ bridge_redirected(void)
 size_t
 bridge_memory_size(void)
 {
-	config.process_count =
-		(uint32_t) (MaxBackends + NUM_AUXILIARY_PROCS + PROCESSES_SPARE);
+	Assert(wanted && MaxBackends > 0);
+	if (!FC_BROKEN(PROCESSES))
+		config.process_count =
+			(uint32_t) (MaxBackends + NUM_AUXILIARY_PROCS + PROCESSES_SPARE);
 	return MAXALIGN(sizeof(Board)) +
 	       (bridge_restart_reserve(fc_cache_memory_needed(&config))
 	            ? 0
@@ -313,6 +319,7 @@ lay_out(void *memory)
 		FC_IO_ALIGN, (char *) memory + MAXALIGN(sizeof(Board)));
 	FcCache cache;
 
+	Assert(config.process_count > 1); /* known by now */
 	memset(board, 0, sizeof(*board));
 	if (bridge_restart_reserve(fc_cache_memory_needed(&config)))
 		cache_memory = NULL;
@@ -320,6 +327,7 @@ lay_out(void *memory)
 		return bridge_refuse("Check the memory of the machine.",
 		                     "the cache could not be laid out in memory");
 
+	Assert(cache.shared != NULL);
 	fc_cache_close(&runtime.cache);
 	runtime.board = board;
 	runtime.cache = cache;
@@ -351,6 +359,7 @@ tell_settings(void)
 void
 bridge_create(void *memory, uint32_t wait_event)
 {
+	Assert(wanted && memory != NULL && runtime.cache.shared == NULL);
 	runtime.flash_read_event = wait_event;
 
 	/* After a crash the size may differ from that at the start. */
@@ -404,6 +413,7 @@ bridge_end(bool in_order)
 bool
 bridge_needs_self_test(void)
 {
+	Assert(bridge_attached());
 	return !atomic_load(&runtime.board->self_tested) &&
 	       fc_mode(&runtime.cache, NULL) != FC_OFFLINE;
 }
@@ -425,6 +435,7 @@ bridge_self_test_end(void)
 
 	for (int i = 0; i < HOOK_CALL_COUNT; i++)
 	{
+		Assert(names[i] != NULL); /* which would mean that all passed */
 		if (hook_calls[i] == calls_before[i])
 			return names[i];
 	}
@@ -436,6 +447,7 @@ bridge_start_serving(void)
 {
 	FcReason reason;
 
+	Assert(bridge_attached() && !atomic_load(&runtime.board->self_tested));
 	fc_revive_audit(&runtime.cache);
 	atomic_store(&runtime.board->self_tested, true);
 
@@ -448,6 +460,7 @@ bridge_start_serving(void)
 void
 bridge_fail_self_test(const char *call)
 {
+	Assert(!atomic_load(&runtime.board->self_tested));
 	(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_SELF_TEST);
 	bridge_words_self_test(call);
 }
@@ -457,10 +470,12 @@ bridge_tick(void)
 {
 	unsigned again_ms;
 
+	Assert(bridge_attached());
 	tell_settings();
 	fc_cache_sweep(&runtime.cache);
 	fc_wear_save(&runtime.cache);
 	again_ms = fc_bypass_check(&runtime.cache);
+	Assert(again_ms > 0);
 	bridge_words_tick();
 	bridge_devices_tick();
 	/* Until it is loaded, the map lies in the files where the size changes. */
@@ -474,6 +489,7 @@ bridge_load(void)
 {
 	static bool begun;
 
+	Assert(bridge_attached());
 	loading = fc_map_load(&runtime.cache);
 	if (begun && !loading)
 		ereport(LOG, (errmsg("pgflash: the saved map is taken in: %u blocks "

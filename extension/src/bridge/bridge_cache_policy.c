@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "hooks/runtime.h"
+#include "fcache/assert.h"
 #include "fcache/housekeeping.h"
 
 /*
@@ -37,6 +38,7 @@ _Static_assert((int) POLICY_DEFAULT == (int) FC_CACHE_POLICY_DEFAULT &&
 const char *
 bridge_cache_policy_word(CachePolicy policy)
 {
+	FC_ASSERT(policy <= POLICY_NONE);
 	return words[policy];
 }
 
@@ -72,6 +74,7 @@ bridge_cache_policy_replace(uint32_t database, const PolicyFile *files,
 	FcCache *cache = &runtime.cache;
 	int tries = 0;
 
+	FC_ASSERT(database != 0 && (files != NULL || count == 0));
 	*unplaced_out = 0;
 	if (!runtime_attached())
 		return true;
@@ -83,6 +86,8 @@ bridge_cache_policy_replace(uint32_t database, const PolicyFile *files,
 			            .relation = files[i].relation };
 		FcStatus status;
 
+		FC_ASSERT(id.database == database && id.relation != 0);
+		FC_ASSERT(files[i].policy != POLICY_DEFAULT);
 		while ((status = fc_cache_policy_set(cache, id,
 		                                     (FcCachePolicy) files[i].policy,
 		                                     round)) == FC_SKIP)
@@ -99,6 +104,7 @@ bridge_cache_policy_replace(uint32_t database, const PolicyFile *files,
 		if (!patient(&tries))
 			return false;
 	}
+	FC_ASSERT(*unplaced_out <= count);
 	return true;
 }
 
@@ -140,6 +146,7 @@ bridge_cache_policy_database_at(uint32_t place, uint32_t *database_out)
 void
 bridge_cache_policy_set_keep_share(int percent)
 {
+	FC_ASSERT(percent >= 0 && percent <= 100);
 	if (runtime_attached())
 		fc_cache_policy_set_keep_share(&runtime.cache, (unsigned) percent);
 }

@@ -166,6 +166,7 @@ bridge_devices_judge(const char *real_data_directory)
 	List *files;
 	ListCell *cell;
 
+	Assert(setting_cache_file != NULL && real_data_directory != NULL);
 	if (!SplitDirectoriesString(pstrdup(setting_cache_file), ',', &files))
 		return bridge_refuse("Separate paths by commas; put one that holds a "
 		                     "comma in double quotes.",
@@ -194,6 +195,7 @@ bridge_devices_judge(const char *real_data_directory)
 			if (!judge_pair(path[i], file))
 				return false;
 		}
+		Assert(device_count < FC_DEVICES_MAX);
 		runtime.device[device_count].fd = -1;
 		snprintf(path[device_count++], MAXPGPATH, "%s", file);
 	}
@@ -295,12 +297,15 @@ bridge_devices_open(uint32_t slots_of_each)
 	uint32_t open = 0;
 	unsigned wait_ms = LOCK_WAIT_MS;
 
+	Assert(device_count > 0 && slots_of_each > 0);
 	for (uint32_t i = 0; i < device_count; i++)
 	{
 		if (runtime.device[i].fd < 0)
 			problem[i] = fc_device_file_open(&runtime.device[i], path[i],
 			                                 slots_of_each, wait_ms);
 		put_in_words(problem[i], path[i], slots_of_each, &complaint[i]);
+		Assert((problem[i] == FC_DEVICE_FINE) == (runtime.device[i].fd >= 0));
+		Assert(problem[i] == FC_DEVICE_FINE || complaint[i].hint != NULL);
 
 		/*
 		 * A dying server releases all its files at once: waiting for one is
@@ -403,6 +408,7 @@ say_state(const char *file, FcDeviceState state)
 void
 bridge_devices_tick(void)
 {
+	Assert(fc_devices_count(&runtime.cache) == device_count);
 	for (uint32_t i = 0; i < device_count; i++)
 	{
 		FcDeviceInfo info;
@@ -437,6 +443,7 @@ bridge_device(uint32_t number, BridgeDevice *out)
 {
 	FcDeviceInfo info;
 
+	Assert(bridge_attached() && number < device_count);
 	fc_devices_info(&runtime.cache, number, &info);
 	*out = (BridgeDevice){
 		.cache_file = path[number],

@@ -44,6 +44,7 @@ describe_server(void)
 		.relations = (uint32) setting_account_relations,
 	};
 
+	Assert(MaxBackends > 0);
 	if (COMPAT_READS_FOR_OTHERS)
 	{
 		server.process_number = compat_process_number;
@@ -131,6 +132,7 @@ bridge_memory_install(void)
 		                              .start = start_cache,
 		                              .end = end_cache };
 
+	Assert(bridge_redirected());
 	shmem_add(&account);
 	shmem_add(&advice);
 	shmem_add(&cache);

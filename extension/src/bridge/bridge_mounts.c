@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "miscadmin.h"
 #include "storage/fd.h"
 
 #include "bridge/bridge_mounts.h"
@@ -44,6 +45,7 @@ each_tablespace(bool (*visit)(const char *path, void *argument), void *argument)
 	struct dirent *entry;
 	bool good = directory != NULL;
 
+	Assert(!IsUnderPostmaster); /* others may have changed directory */
 	while (good &&
 	       (entry = ReadDirExtended(directory, TABLESPACES, LOG)) != NULL)
 	{

@@ -46,6 +46,7 @@ static int refused_blocks = -1;
 static void
 refuse(int why)
 {
+	Assert(why != 0);
 	refused_blocks = setting_cache_size_blocks;
 	atomic_store(&runtime.board->resize_refused, why);
 }
@@ -74,6 +75,7 @@ bridge_resize_begin_with(const FcConfig *config)
 		if (room >= FC_WAYS && room < each)
 			each = room;
 	}
+	Assert(each >= FC_WAYS && each % FC_WAYS == 0);
 	return each * config->device_count;
 }
 
@@ -108,6 +110,8 @@ trim_files(const FcConfig *config, uint32_t each)
 {
 	bool any_more = false;
 
+	Assert(each * config->device_count >=
+	       fc_geometry_size(&runtime.cache).slots);
 	for (uint32_t i = 0; i < config->device_count; i++)
 	{
 		FcDevice *device = &runtime.device[i];
@@ -158,6 +162,8 @@ begin(const FcConfig *config, uint32_t now, uint32_t wanted)
 {
 	bool failed = false;
 
+	Assert(wanted != now && wanted >= FC_WAYS && wanted % FC_WAYS == 0);
+	Assert(wanted <= config->slot_count_max / config->device_count);
 	if (wanted > now && !extend_files(config, wanted, &failed))
 	{
 		int saved_errno = errno;
@@ -210,6 +216,8 @@ bridge_resize_tick(const FcConfig *config)
 	uint32_t each = size.slots / config->device_count;
 	uint32_t wanted;
 
+	Assert(size.slots % config->device_count == 0);
+	Assert(size.slots_max == config->slot_count_max);
 	if (fc_mode(&runtime.cache, NULL) == FC_OFFLINE)
 		return false;
 	if (size.changing)

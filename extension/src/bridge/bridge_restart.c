@@ -207,6 +207,7 @@ make_new(size_t size)
 {
 	int error;
 
+	Assert(fd < 0);
 	fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
@@ -244,6 +245,7 @@ bridge_restart_reserve(size_t size)
 {
 	struct stat status;
 
+	Assert(reserved == NULL || size == reserved_size);
 	if (reserved != NULL || name[0] != '\0')
 		return reserved != NULL;
 	snprintf(name, sizeof(name), "-");
@@ -286,6 +288,8 @@ static bool
 empty_reserved(void)
 {
 	int error;
+
+	Assert(reserved != NULL && fd >= 0);
 
 	/* Reserving 350 MB, for a cache of 100 GB, takes some 50 ms. */
 	if (reserved_is_zeros)
@@ -366,6 +370,7 @@ bridge_restart_release(void)
 {
 	if (reserved == NULL)
 		return;
+	Assert(fd >= 0 && reserved_size > 0);
 	(void) munmap(reserved, reserved_size);
 	close(fd);
 	(void) shm_unlink(name);
@@ -393,6 +398,7 @@ let_tick_pass(void)
 static void
 save_map(FcCache *cache, const FcCheckpoint *checkpoint, bool in_recovery)
 {
+	Assert(cache->shared != NULL);
 	if (fc_map_unsynced(cache))
 	{
 		ereport(LOG,
@@ -426,6 +432,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	FcCheckpoint checkpoint;
 	DBState state;
 
+	Assert(!IsUnderPostmaster);
 	if (cache->shared == NULL)
 		return;
 	if (!setting_warm_restart)
@@ -487,6 +494,7 @@ bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
 	            revive(cache, config, devices, &identity, life);
 	uint64_t nonce = 0;
 
+	Assert(!IsUnderPostmaster && (memory != NULL || reserved != NULL));
 	used = true;
 	if (!warm && memory == NULL)
 	{
@@ -506,6 +514,8 @@ bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
 		if (map == FC_START_MAP || start <= FC_START_MAP)
 			start = map;
 	}
+
+	Assert(warm == (start == FC_START_MEMORY));
 
 	/* 0 means no life, so none of the cache will be used again. */
 	while (known && nonce == 0 && pg_strong_random(&nonce, sizeof(nonce)))

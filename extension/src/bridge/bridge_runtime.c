@@ -32,12 +32,14 @@ static char real_data_directory[PATH_MAX];
 void
 bridge_runtime_fill(void)
 {
+	Assert(!IsUnderPostmaster && DataDir != NULL);
 	snprintf(data_directory, sizeof(data_directory), "%s", DataDir);
 	canonicalize_path(data_directory);
 	if (realpath(DataDir, real_data_directory) == NULL)
 		snprintf(real_data_directory, sizeof(real_data_directory), "%s",
 		         data_directory);
 
+	Assert(is_absolute_path(data_directory)); /* as the names of open files */
 	runtime.root.directory = data_directory;
 	runtime.root.real_directory = real_data_directory;
 	runtime.root.version_directory = TABLESPACE_VERSION_DIRECTORY;

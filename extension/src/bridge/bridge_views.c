@@ -51,6 +51,7 @@ bridge_mode(const char **reason_out)
 					  "max_worker_processes";
 	else
 		*reason_out = bridge_reason_words(reason);
+	Assert(*reason_out != NULL);
 	return bridge_mode_word(mode);
 }
 
@@ -89,6 +90,7 @@ bridge_histogram(BridgeTimer timer, BridgeHistogram *out)
 		                              [BRIDGE_DISK_READ] = FC_TIME_DISK_READ };
 	static FcHistogram histogram;
 
+	Assert((size_t) timer < lengthof(timers));
 	memset(&histogram, 0, sizeof(histogram));
 	if (bridge_attached())
 		fc_count_histogram(&runtime.cache, timers[timer], &histogram);
@@ -109,6 +111,7 @@ bridge_direct_io(void)
 const char *
 bridge_io_engine(void)
 {
+	Assert(bridge_attached());
 	return fc_reader_engine(&runtime.cache);
 }
 
@@ -181,6 +184,7 @@ bridge_file(uint32_t number, BridgeFile *out)
 {
 	FcFileInfo info;
 
+	Assert(number < bridge_file_count());
 	if (!fc_file_info(&runtime.cache, number, &info))
 		return false;
 	out->tablespace = info.id.tablespace;
@@ -188,6 +192,7 @@ bridge_file(uint32_t number, BridgeFile *out)
 	out->relation = info.id.relation;
 	out->fork_number = info.id.fork;
 	out->fork = paths_fork_name(info.id.fork);
+	Assert(out->fork != NULL);
 	out->cached_blocks = info.cached_blocks;
 	out->hits = info.hits;
 	out->misses = info.misses;
@@ -240,6 +245,7 @@ bridge_set_mode(const char *name)
 {
 	FcMode mode = FC_OFFLINE;
 
+	Assert(name != NULL);
 	if (!bridge_attached())
 		return bridge_why_off();
 
@@ -293,6 +299,7 @@ bridge_verify_slot(uint32_t slot)
 	    fc_read_slot(&runtime.cache, slot, cached.data, &id, &ticket) != FC_OK)
 		return BRIDGE_NOTHING;
 
+	Assert(ticket.slot == slot && id.relation != 0);
 	switch (verify_hit(read_by_name, &id, cached.data, &ticket))
 	{
 		case VERIFIED_SAME:

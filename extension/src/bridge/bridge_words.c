@@ -41,6 +41,7 @@ static Said said;
 bool
 bridge_stay_off(const char *why)
 {
+	Assert(why != NULL);
 	snprintf(why_off, sizeof(why_off), "%s", why);
 	return false;
 }
@@ -55,6 +56,7 @@ bridge_refuse(const char *hint, const char *format, ...)
 	vsnprintf(why_off, sizeof(why_off), format, arguments);
 	va_end(arguments);
 
+	Assert(hint != NULL && why_off[0] != '\0'); /* "" is for a cache */
 	ereport(WARNING, (errmsg("pgflash is off: %s", why_off),
 	                  errdetail("The server runs without the flash cache."),
 	                  errhint("%s", hint)));
@@ -145,6 +147,7 @@ bridge_why_off(void)
 void
 bridge_words_self_test(const char *call)
 {
+	Assert(call != NULL && fc_mode(&runtime.cache, NULL) == FC_OFFLINE);
 	ereport(WARNING, (errmsg("pgflash self-test failed: %s", call),
 	                  errdetail("The server runs without the flash cache."),
 	                  errhint("%s", reason_hint(FC_REASON_SELF_TEST))));
@@ -201,6 +204,7 @@ say_first(FcCounter counter, const char *what, const char *hint)
 {
 	uint64_t now = fc_count_sum(&runtime.cache, counter);
 
+	Assert(now >= said.counter[counter]);
 	if (now > 0 && said.counter[counter] == 0)
 		ereport(WARNING,
 		        (errmsg("pgflash: %s", what),
@@ -217,6 +221,7 @@ say_mode(void)
 	FcReason reason;
 	FcMode mode = fc_mode(&runtime.cache, &reason);
 
+	Assert(said.mode != FC_OFFLINE || mode == FC_OFFLINE);
 	if (mode == said.mode && reason == said.reason)
 		return;
 	said.mode = mode;

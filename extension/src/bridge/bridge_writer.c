@@ -66,6 +66,7 @@ begin(void)
 {
 	while (!ShutdownRequestPending)
 	{
+		Assert(bridge_attached());
 		if (fc_writer_begin(&runtime.cache, &writer) == FC_OK)
 			return true;
 		(void) WaitLatch(MyLatch,
@@ -91,6 +92,7 @@ pgflash_writer_main(Datum argument)
 
 	if (begin())
 	{
+		Assert(writer != NULL);
 		pgstat_report_wait_start(PG_WAIT_EXTENSION);
 		while (!ShutdownRequestPending && PostmasterIsAlive())
 		{

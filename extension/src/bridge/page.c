@@ -45,6 +45,7 @@ page_valid(void *page, uint32_t block)
 {
 	const PageHeaderData *header = page;
 
+	Assert(page != NULL);
 	if (PageIsNew(page))
 		return all_zeros(page);
 	if (!header_sane(header))

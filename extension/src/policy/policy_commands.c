@@ -123,6 +123,7 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 void
 policy_commands_install(void)
 {
+	Assert(ProcessUtility_hook != utility); /* it would call itself */
 	previous_utility = ProcessUtility_hook;
 	ProcessUtility_hook = utility;
 	policy_indexes_install();

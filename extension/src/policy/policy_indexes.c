@@ -28,6 +28,7 @@
 
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
@@ -101,6 +102,7 @@ policy_index_now(const PolicyIndex *noted)
 static MemoryContext
 use_memory(void)
 {
+	Assert(watch != NULL);
 	if (watch->memory == NULL)
 		watch->memory = AllocSetContextCreate(
 			TopMemoryContext, "pgflash indexes", ALLOCSET_SMALL_SIZES);
@@ -123,6 +125,7 @@ note_created(Oid relation)
 {
 	MemoryContext before = use_memory();
 
+	Assert(watch->concurrently && OidIsValid(relation));
 	watch->created = lappend_oid(watch->created, relation);
 	MemoryContextSwitchTo(before);
 }
@@ -187,6 +190,7 @@ follow(void)
 {
 	ListCell *cell;
 
+	Assert(IsTransactionState());
 	foreach (cell, watch->noted)
 	{
 		PolicyIndex *noted = lfirst(cell);
@@ -211,6 +215,8 @@ policy_indexes_begin(PolicyWatch *now)
 {
 	PolicyWatch *outer = watch;
 
+	Assert(now == NULL ||
+	       (now->memory == NULL && now->created == NIL && now->noted == NIL));
 	watch = now;
 	return outer;
 }
@@ -225,6 +231,7 @@ policy_indexes_done(void)
 void
 policy_indexes_end(PolicyWatch *outer)
 {
+	Assert(watch == NULL || CurrentMemoryContext != watch->memory);
 	if (watch != NULL && watch->memory != NULL)
 		MemoryContextDelete(watch->memory);
 	watch = outer;
@@ -244,6 +251,7 @@ policy_indexes_before_commit(void)
 void
 policy_indexes_install(void)
 {
+	Assert(object_access_hook != object_access);
 	previous_access = object_access_hook;
 	object_access_hook = object_access;
 }

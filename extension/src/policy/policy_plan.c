@@ -19,11 +19,13 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -42,6 +44,7 @@ note_tree(HTAB *relations, Oid relation, CachePolicy policy, Oid set_on)
 	ListCell *cell;
 	char kind = get_rel_relkind(relation);
 
+	Assert(OidIsValid(relation) && OidIsValid(set_on));
 	planned->policy = policy;
 	planned->set_on = set_on;
 	if (kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_PARTITIONED_INDEX)
@@ -102,6 +105,7 @@ policy_plan_relations(Oid table)
 			const PlannedRelation *planned =
 				hash_search(relations, &row->relation, HASH_FIND, NULL);
 
+			Assert(planned != NULL && planned->set_on == row->relation);
 			note_tree(relations, row->relation, planned->policy, row->relation);
 		}
 	}
@@ -114,6 +118,8 @@ static void
 add_file(PolicyPlan *plan, Oid tablespace, Oid relfilenumber,
          CachePolicy policy)
 {
+	Assert(plan->count <= plan->limit && policy != POLICY_DEFAULT);
+	Assert(OidIsValid(relfilenumber) && OidIsValid(MyDatabaseId));
 	if (plan->count == plan->limit)
 	{
 		plan->limit *= 2;
@@ -174,6 +180,9 @@ policy_plan(Oid table)
 	HASH_SEQ_STATUS walk;
 	PlannedRelation *planned;
 
+	/* No plan overtakes a later one; on a standby nobody writes rows. */
+	Assert(!OidIsValid(table) || TransactionStartedDuringRecovery() ||
+	       CheckRelationOidLockedByMe(table, POLICY_TABLE_LOCK, true));
 	plan->count = 0;
 	plan->limit = 64;
 	plan->files = palloc(plan->limit * sizeof(PolicyFile));
@@ -198,6 +207,7 @@ policy_plan(Oid table)
 bool
 policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out)
 {
+	Assert(OidIsValid(MyDatabaseId) && plan->count <= plan->limit);
 	return bridge_cache_policy_replace(MyDatabaseId, plan->files, plan->count,
 	                                   policy_round(), unplaced_out);
 }

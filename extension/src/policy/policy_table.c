@@ -30,6 +30,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "broken.h"
 #include "policy/relation_policy.h"
 #include "server/catalog.h"
 
@@ -75,6 +76,7 @@ check_columns(Relation table)
 static void
 walk_begin(Walk *walk, Oid table)
 {
+	Assert(OidIsValid(table));
 	walk->table = table_open(table, AccessShareLock);
 	check_columns(walk->table);
 	walk->snapshot = RegisterSnapshot(GetLatestSnapshot());
@@ -169,6 +171,7 @@ policy_table_has(Oid table, Oid relation)
 	Met met;
 
 	walk_begin(&walk, table);
+	Assert(OidIsValid(relation));
 	while (!found && walk_next(&walk, &met))
 		found = relation_name_number(met.value) == relation;
 	walk_end(&walk);
@@ -182,6 +185,7 @@ insert_row(Relation table, Oid relation, CachePolicy policy)
 	bool nulls[COLUMNS] = { false, false };
 	HeapTuple tuple;
 
+	Assert(CheckRelationLockedByMe(table, POLICY_TABLE_LOCK, true));
 	values[COLUMN_RELATION - 1] = relation_name_of(relation);
 	values[COLUMN_POLICY - 1] =
 		CStringGetTextDatum(bridge_cache_policy_word(policy));
@@ -193,7 +197,9 @@ insert_row(Relation table, Oid relation, CachePolicy policy)
 void
 policy_table_lock(Oid table)
 {
-	LockRelationOid(table, POLICY_TABLE_LOCK);
+	Assert(OidIsValid(table) && IsTransactionState());
+	if (!FC_BROKEN(POLICY_LOCK))
+		LockRelationOid(table, POLICY_TABLE_LOCK);
 	LockRelationOid(table, RowExclusiveLock);
 }
 
@@ -203,6 +209,7 @@ policy_table_forget(Oid table, Oid relation)
 	Walk walk;
 	Met met;
 
+	Assert(OidIsValid(relation)); /* rows of relations that are gone have 0 */
 	policy_table_lock(table);
 	walk_begin(&walk, table);
 	while (walk_next(&walk, &met))
@@ -233,6 +240,7 @@ policy_table_move(Oid table, Oid from, Oid to)
 	Walk walk;
 	Met met;
 
+	Assert(OidIsValid(from) && from != to);
 	policy_table_lock(table);
 	walk_begin(&walk, table);
 	while (walk_next(&walk, &met))

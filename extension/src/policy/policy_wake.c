@@ -113,6 +113,7 @@ policy_need(void)
 static void
 note_woken(Oid database)
 {
+	Assert(OidIsValid(database)); /* 0: the place is free */
 	for (int i = 0; i < WOKEN_MAX; i++)
 	{
 		uint32 seen = 0;
@@ -145,12 +146,14 @@ forget_launcher(int code, Datum argument)
 {
 	(void) code;
 	(void) argument;
+	Assert(shared->launcher == MyProcPid);
 	shared->launcher = 0;
 }
 
 void
 policy_wake_me(void)
 {
+	Assert(shared != NULL && shared->launcher == 0);
 	on_shmem_exit(forget_launcher, (Datum) 0);
 	shared->launcher = MyProcPid;
 }
@@ -158,12 +161,14 @@ policy_wake_me(void)
 bool
 policy_list_wanted(void)
 {
+	Assert(shared->launcher == MyProcPid);
 	return pg_atomic_exchange_u32(&shared->list_wanted, 0) != 0;
 }
 
 bool
 policy_take_woken(void (*wake)(Oid database))
 {
+	Assert(shared->launcher == MyProcPid);
 	for (int i = 0; i < WOKEN_MAX; i++)
 	{
 		Oid database = pg_atomic_exchange_u32(&shared->woken[i], 0);
@@ -179,6 +184,7 @@ policy_need_not(void)
 {
 	uint32 unknown = NEED_UNKNOWN;
 
+	Assert(shared->launcher == MyProcPid);
 	return pg_atomic_compare_exchange_u32(&shared->need, &unknown, NEED_NO);
 }
 

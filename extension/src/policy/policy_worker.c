@@ -32,7 +32,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "postmaster/interrupt.h"
@@ -133,15 +132,15 @@ static Visit
 visit(void)
 {
 	Oid table = policy_table();
+	bool reads_only = TransactionStartedDuringRecovery();
 
 	if (!OidIsValid(table))
 		return carry_out(table);
-	if (!ConditionalLockRelationOid(table, RecoveryInProgress()
-	                                           ? AccessShareLock
-	                                           : POLICY_TABLE_LOCK) ||
+	if (!ConditionalLockRelationOid(table, reads_only ? AccessShareLock
+	                                                  : POLICY_TABLE_LOCK) ||
 	    policy_table() != table)
 		return VISIT_FAILED;
-	if (!RecoveryInProgress())
+	if (!reads_only)
 		policy_table_tidy(table);
 	if (policy_table_rows(table) != NIL)
 		policy_need();
@@ -154,6 +153,7 @@ work(void)
 	Visit result;
 	Rights before;
 
+	Assert(!IsTransactionState());
 	rights_settle();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -192,6 +192,7 @@ know(Oid database)
 	bool found;
 	Known *entry = hash_search(known, &database, HASH_ENTER, &found);
 
+	Assert(OidIsValid(database));
 	if (!found)
 	{
 		entry->visited_ms = 0;
@@ -307,6 +308,7 @@ send_visitor(Oid database, Oid owner)
 		                            "pgflash_policy_visitor_main", LIMIT_MS };
 	VisitSent sent = visits_begin(&kind, database, owner);
 
+	Assert(OidIsValid(owner) || FC_BROKEN(VISIT_STRANGERS));
 	if (sent == VISIT_NO_WORKER)
 		say_no_worker(database);
 	return sent == VISIT_SENT;
@@ -336,6 +338,7 @@ conclude(Known *entry, Visit visit)
 	int64 crowd_s = 2 * hash_get_num_entries(known);
 	int64 pause_s = LOOK_S;
 
+	Assert(visit <= VISIT_DONE);
 	if (visit != VISIT_FAILED)
 	{
 		entry->answered = true;
@@ -396,6 +399,8 @@ wake(Known *entry)
 	int64 pause_s = hash_get_num_entries(known) / WOKEN_VISITS;
 	int64 soon_ms =
 		entry->visited_ms + Max(1, Min(pause_s, WOKEN_S_MAX)) * 1000;
+
+	Assert(entry->failures >= 0 && entry->next_ms >= entry->visited_ms);
 
 	/* A visitor that is there now may have read the rows before. */
 	if (visits_inside(entry->database))

@@ -50,6 +50,7 @@ make_value(Oid relation, const char *name)
 	Size size = offsetof(RelationName, name) + strlen(name) + 1;
 	RelationName *value = palloc0(size);
 
+	Assert(!OidIsValid(relation) || name[0] == '\0');
 	SET_VARSIZE(value, size);
 	value->relation = relation;
 	strcpy(value->name, name);
@@ -65,6 +66,7 @@ value_of(Datum datum)
 Datum
 relation_name_of(Oid relation)
 {
+	Assert(OidIsValid(relation));
 	return make_value(relation, "");
 }
 

@@ -27,6 +27,7 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -49,11 +50,30 @@ static struct
 	PolicyPlan *ready; /* made before the commit */
 } pending;
 
+/*
+ * Whoever sets a policy locks the table until the transaction ends, or a
+ * savepoint is rolled back, and the row with it.  Without the lock nothing is
+ * left to be carried out.
+ */
+static void
+make_ready(void)
+{
+	MemoryContext before = MemoryContextSwitchTo(TopTransactionContext);
+	Oid table = policy_table();
+
+	Assert(pending.ready == NULL);
+	if (!OidIsValid(table) ||
+	    CheckRelationOidLockedByMe(table, POLICY_TABLE_LOCK, true))
+		pending.ready = policy_plan(table);
+	MemoryContextSwitchTo(before);
+}
+
 static void
 commit_now(void)
 {
 	uint32 unplaced = 0;
 
+	Assert(pending.plan || pending.ready == NULL);
 	if (pending.ready != NULL && !policy_plan_apply(pending.ready, &unplaced))
 		policy_wake_at_commit(false);
 	if (unplaced > 0)
@@ -70,13 +90,7 @@ at_transaction(XactEvent event, void *argument)
 		case XACT_EVENT_PRE_COMMIT:
 			policy_indexes_before_commit();
 			if (pending.plan)
-			{
-				MemoryContext before =
-					MemoryContextSwitchTo(TopTransactionContext);
-
-				pending.ready = policy_plan(policy_table());
-				MemoryContextSwitchTo(before);
-			}
+				make_ready();
 			break;
 		case XACT_EVENT_COMMIT:
 			commit_now();
@@ -217,6 +231,7 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 	policy_need();
 	policy_table_lock(table);
 	relation = policy_index_now(&noted);
+	Assert(OidIsValid(relation));
 	if (PG_ARGISNULL(1))
 		policy_table_forget(table, relation);
 	else
@@ -245,6 +260,7 @@ list_relation(ReturnSetInfo *result, Oid relation, const char *name,
 		[CACHE_POLICY_ROW_SET_ON] = ObjectIdGetDatum(set_on),
 	};
 
+	Assert(name != NULL && OidIsValid(relation) == OidIsValid(set_on));
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

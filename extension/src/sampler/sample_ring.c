@@ -32,6 +32,7 @@
 #include <string.h>
 
 #include "broken.h"
+#include "fcache/assert.h"
 
 #define WORDS (SAMPLE_SLOT_BYTES / 8)
 
@@ -80,6 +81,7 @@ sample_ring_create(void *memory, uint64_t slots)
 {
 	SampleRing *ring = memory;
 
+	FC_ASSERT(slots > 1 && ring->head == 0 && ring->newest == 0);
 	ring->slot_count = slots;
 	ring->part_slots = slots / PARTS + 1;
 	return ring;
@@ -146,6 +148,7 @@ sample_ring_put(SampleRing *ring, const SampleLook *look,
 	uint64_t tail = relaxed(&ring->tail);
 	uint64_t end = head + 1 + look->count;
 
+	FC_ASSERT(tail <= head && head - tail <= ring->slot_count);
 	/* Should not happen; better to lose a look than to break the ring. */
 	if (2 * (1 + (uint64_t) look->count) > ring->slot_count)
 		return;
@@ -155,6 +158,7 @@ sample_ring_put(SampleRing *ring, const SampleLook *look,
 
 		load(ring, tail, &oldest);
 		tail += 1 + oldest.count;
+		FC_ASSERT(tail <= head);
 	}
 	atomic_store_explicit(&ring->tail, tail, memory_order_relaxed);
 
@@ -164,6 +168,7 @@ sample_ring_put(SampleRing *ring, const SampleLook *look,
 	for (uint32_t i = 0; i < look->count; i++)
 		store(ring, head + 1 + i, &records[i]);
 	mark(ring, head, look);
+	FC_ASSERT(relaxed(&ring->head) == head); /* there is one writer */
 	atomic_store_explicit(&ring->head, end, memory_order_release);
 	atomic_store_explicit(&ring->newest, head, memory_order_release);
 }
@@ -225,6 +230,7 @@ sample_cursor_newest(const SampleRing *ring)
 	/* Loaded in this order, the newest look is below the head. */
 	cursor.at = atomic_load_explicit(&ring->newest, memory_order_acquire);
 	cursor.end = atomic_load_explicit(&ring->head, memory_order_acquire);
+	FC_ASSERT(cursor.at <= cursor.end);
 	return cursor;
 }
 
@@ -260,6 +266,7 @@ sample_cursor_next(SampleCursor *cursor, SampleLook *look,
 		if (!is_whole(cursor))
 			continue;
 		cursor->at += 1 + look->count;
+		FC_ASSERT(FC_BROKEN(OVERWRITTEN) || cursor->at <= cursor->end);
 		return true;
 	}
 	return false;

@@ -82,6 +82,7 @@ slot_count(void)
 {
 	uint64 asked = (uint64) setting_sample_memory_kb * 1024 / SAMPLE_SLOT_BYTES;
 
+	Assert(sampler_process_count > 0);
 	return Max(asked, 2 * ((uint64) sampler_process_count + 1));
 }
 
@@ -111,6 +112,7 @@ start_shared(void *memory)
 {
 	SamplerShared *shared = memory;
 
+	Assert(sampler_process_count > 0 && !IsUnderPostmaster);
 	memset(shared, 0, shared_size_bytes());
 	pg_atomic_init_u32(&shared->pid, 0);
 	pg_atomic_init_u32(&shared->rate_hz, 0);
@@ -166,6 +168,7 @@ judge_cadence(SampleLook *look, uint64 at_ns, bool was_off)
 		look->missed = (uint32) Min(gap_us / look->interval_us, PG_UINT32_MAX);
 	look->gap_ms = (uint32) Min(gap_us / 1000, PG_UINT32_MAX);
 
+	Assert(look->covers_us <= 2 * expected_us);
 	pg_atomic_fetch_add_u64(&shared->gap_us, gap_us);
 	pg_atomic_fetch_add_u64(&shared->missed, look->missed);
 }
@@ -180,6 +183,7 @@ look_now(uint64 at_ns, uint32 interval_us, bool was_off)
 	look.number = pg_atomic_read_u64(&shared->looks) + 1;
 	judge_cadence(&look, at_ns, was_off);
 	look.count = sampler_look(records, &look.idle);
+	Assert((uint64) look.count + look.idle <= sampler_process_count);
 	sample_ring_put(sampler_ring, &look, records);
 
 	shared->last_look_ns = at_ns;
@@ -245,6 +249,7 @@ run(void)
 	 */
 	uint64 next_ns = Max(now_ns(), sampler_shared->last_look_ns + interval_ns);
 
+	Assert(setting_sample_rate_hz > 0);
 	pg_atomic_write_u32(&sampler_shared->rate_hz,
 	                    (uint32) setting_sample_rate_hz);
 	while (!ShutdownRequestPending && !ConfigReloadPending)
@@ -284,6 +289,7 @@ leave(int code, Datum argument)
 {
 	(void) code;
 	(void) argument;
+	Assert(pg_atomic_read_u32(&sampler_shared->pid) == (uint32) MyProcPid);
 	pg_atomic_write_u32(&sampler_shared->pid, 0);
 }
 
@@ -291,6 +297,7 @@ void
 pgflash_sampler_main(Datum argument)
 {
 	(void) argument;
+	Assert(pg_atomic_read_u32(&sampler_shared->pid) == 0); /* the only one */
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();

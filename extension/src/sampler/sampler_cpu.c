@@ -111,6 +111,7 @@ sampler_cpu_create(SamplerShared *shared)
 {
 	Stat stat;
 
+	Assert(!IsUnderPostmaster);
 	shared->cpu_readable = read_stat(MyProcPid, &stat);
 	if (!shared->cpu_readable)
 		return;
@@ -147,6 +148,7 @@ above(uint64 value, uint64 base)
 static void
 forget(SamplerProcess *process)
 {
+	Assert(process->pid != 0);
 	add(&sampler_shared->exited, process->user_us, process->system_us);
 	process->pid = 0;
 }
@@ -162,6 +164,7 @@ book(SamplerProcess *process, uint8 type, const Stat *stat)
 	uint64 user = above(stat->user_us, process->user_us);
 	uint64 system = above(stat->system_us, process->system_us);
 
+	Assert(process->pid != 0 && type < SAMPLER_TYPES);
 	process->type = type;
 	process->user_us += user;
 	process->system_us += system;
@@ -202,6 +205,7 @@ look_at(uint32 place, uint32 *processes)
 		forget(process);
 	if (presence == SAMPLER_ABSENT)
 		return;
+	Assert(session.type < SAMPLER_TYPES);
 	processes[session.type]++;
 	if (process->pid == pid && session.idle &&
 	    session.state_start == process->state_start)
@@ -257,6 +261,7 @@ sampler_cpu_look(void)
 	uint32 processes[SAMPLER_TYPES] = { 0 };
 	Stat postmaster;
 
+	Assert(pg_atomic_read_u32(&sampler_shared->pid) == (uint32) MyProcPid);
 	if (!sampler_shared->cpu_readable || !read_stat(PostmasterPid, &postmaster))
 		return;
 	for (uint32 i = 0; i < sampler_process_count; i++)

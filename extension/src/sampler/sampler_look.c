@@ -45,6 +45,9 @@ typedef struct Known
 	uint8 type;
 } Known;
 
+StaticAssertDecl(COMPAT_BACKEND_TYPES <= SAMPLER_TYPE_NAMED,
+                 "names are numbered after PostgreSQL's own types");
+
 static PgBackendStatus *statuses;
 static Known *known;
 
@@ -52,6 +55,8 @@ void
 sampler_look_begin(void)
 {
 	bool found;
+
+	Assert(known == NULL && sampler_process_count > 0);
 
 	/*
 	 * PostgreSQL created it before it forked any process; this call finds it.
@@ -72,6 +77,9 @@ type_of_name(const char *name)
 {
 	uint32 names = pg_atomic_read_u32(&sampler_shared->names);
 
+	/* One process adds names, so none is written twice. */
+	Assert(pg_atomic_read_u32(&sampler_shared->pid) == (uint32) MyProcPid);
+	Assert(names > SAMPLER_TYPE_WORKER - SAMPLER_TYPE_NAMED);
 	for (uint32 i = 0; i < names; i++)
 	{
 		if (strcmp(sampler_shared->name[i], name) == 0)
@@ -114,6 +122,7 @@ known_type(uint32 place, int pid, TimestampTz start)
 const char *
 sampler_type_name(uint8 type)
 {
+	Assert(type < SAMPLER_TYPES);
 	if (type < SAMPLER_TYPE_NAMED)
 		return GetBackendTypeDesc((BackendType) type);
 	return sampler_shared->name[type - SAMPLER_TYPE_NAMED];
@@ -211,6 +220,7 @@ sampler_session(uint32 place, SamplerSession *session)
 	int pid = proc->pid;
 	SamplerPresence presence;
 
+	Assert(place < sampler_process_count && known != NULL);
 	status = pid == 0
 	             ? NULL
 	             : compat_status_of(statuses, place, (const PGPROC *) proc);
@@ -237,6 +247,7 @@ sampler_look(SampleRecord *records, uint32 *idle)
 {
 	uint32 count = 0;
 
+	Assert(records != NULL);
 	*idle = 0;
 	for (uint32 i = 0; i < sampler_process_count; i++)
 	{

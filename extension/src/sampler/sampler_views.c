@@ -51,6 +51,7 @@ typedef struct Row
 static void
 add(Row *row, Datum value)
 {
+	Assert(row->columns < COLUMNS_MAX);
 	row->values[row->columns++] = value;
 }
 
@@ -77,6 +78,8 @@ add_seconds(Row *row, uint64 us)
 static void
 put(ReturnSetInfo *result, Row *row)
 {
+	/* One value for each column that the row's type was found to have. */
+	Assert(row->columns == result->setDesc->natts || FC_BROKEN(ROW_TYPE));
 	tuplestore_putvalues(result->setResult, result->setDesc, row->values,
 	                     row->nulls);
 }
@@ -146,6 +149,7 @@ words_of_event(Words *words, uint32 wait_event)
 static void
 add_who(Row *row, Words *words, const SampleRecord *record)
 {
+	Assert(record->backend_type < SAMPLER_TYPES);
 	if (words->types[record->backend_type] == (Datum) 0)
 		words->types[record->backend_type] =
 			CStringGetTextDatum(sampler_type_name(record->backend_type));
@@ -206,6 +210,7 @@ typedef struct Reading
 static void
 begin(Reading *reading, FunctionCallInfo fcinfo)
 {
+	Assert(sampler_ring != NULL && sampler_process_count > 0);
 	reading->since = PG_GETARG_TIMESTAMPTZ(0);
 	reading->cursor = sample_cursor_since(sampler_ring, reading->since);
 	reading->records = palloc(sizeof(SampleRecord) * sampler_process_count);

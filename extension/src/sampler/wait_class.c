@@ -18,6 +18,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "fcache/assert.h"
+
 typedef enum WaitProcesses
 {
 	WAIT_PROCESSES_ALL,
@@ -81,6 +83,7 @@ wait_class_of(bool foreground, const char *type, const char *event)
 
 	if (type == NULL || type[0] == '\0')
 		type = event = "";
+	FC_ASSERT(event != NULL);
 	for (size_t i = 0; i < COUNT_OF(rules); i++)
 	{
 		const Rule *rule = &rules[i];
@@ -96,5 +99,6 @@ wait_class_of(bool foreground, const char *type, const char *event)
 const char *
 wait_class_name(WaitClass wait_class)
 {
+	FC_ASSERT(wait_class < WAIT_CLASSES);
 	return names[wait_class];
 }

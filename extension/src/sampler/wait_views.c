@@ -46,6 +46,8 @@ pgflash_wait_class(PG_FUNCTION_ARGS)
 static void
 put(ReturnSetInfo *result, const char *type, const char *event)
 {
+	Assert(type != NULL && event != NULL);
+
 	const char *class = wait_class_name(wait_class_of(true, type, event));
 	bool nulls[WAIT_EVENTS_COLUMNS] = { false };
 	Datum values[WAIT_EVENTS_COLUMNS] = {

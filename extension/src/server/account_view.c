@@ -48,6 +48,7 @@ static const struct
 static const char *
 backend_type_word(unsigned type)
 {
+	Assert(type < account_backend_types());
 	if (type == account_backend_types() - 1)
 		return "parallel worker";
 	return type == B_INVALID ? "postmaster"
@@ -87,6 +88,7 @@ typedef struct Cell
 static void
 name_cell(const Cell *cell, Datum *values)
 {
+	Assert(cell->class < ACCOUNT_CLASSES && cell->kind < ACCOUNT_KINDS);
 	values[IO_ROW_BACKEND_TYPE] =
 		CStringGetTextDatum(backend_type_word(cell->type));
 	values[IO_ROW_FILE_CLASS] = CStringGetTextDatum(class_words[cell->class]);
@@ -294,6 +296,7 @@ see_since(int64 since, uint32 places)
 {
 	Size size = ((Size) places + 1) * sizeof(AccountSeen);
 
+	Assert(account_attached() && places == account_relation_places());
 	if (seen == NULL)
 		seen = MemoryContextAllocHuge(TopMemoryContext, size);
 	if (since == 0 || since != seen_mark)

@@ -46,6 +46,7 @@ fill(Row *row, const Advice *advice, int i)
 	bool known = hits >= 0;
 	bool timed = advice->disk_read_ms > 0;
 
+	Assert(advice->size_factor[PRESENT_ROW] == 1);
 	set(row, CACHE_ADVICE_ROW_SIZE_FACTOR, true, advice->size_factor[i]);
 	row->values[CACHE_ADVICE_ROW_SIZE_BYTES] =
 		Int64GetDatum((int64) (advice->size_blocks[i] * BLOCK_BYTES));

@@ -52,6 +52,8 @@ void
 background_describe(BackgroundWorker *worker, const char *name,
                     const char *function)
 {
+	/* Our workers are found by their names. */
+	Assert(strlen(name) < BGW_MAXLEN && strlen(function) < BGW_MAXLEN);
 	memset(worker, 0, sizeof(*worker));
 	snprintf(worker->bgw_name, BGW_MAXLEN, "%s", name);
 	snprintf(worker->bgw_type, BGW_MAXLEN, "%s", name);
@@ -63,6 +65,7 @@ background_describe(BackgroundWorker *worker, const char *name,
 void
 background_submit(BackgroundWorker *worker)
 {
+	Assert(process_shared_preload_libraries_in_progress);
 	RegisterBackgroundWorker(worker);
 
 	/* A single-user server has no workers, and misses none. */
@@ -150,6 +153,7 @@ size_bytes(void)
 static void
 start(void *memory)
 {
+	Assert(left_out_count > 0 && left_out_count <= MISSING_MAX);
 	missing = memory;
 	pg_atomic_init_u64(&missing->tried_at, 0);
 	for (int i = 0; i < MISSING_MAX; i++)
@@ -166,6 +170,7 @@ background_install(void)
 		                             .start = start };
 	StringInfoData names;
 
+	Assert(process_shared_preload_libraries_in_progress);
 	if (left_out_count == 0)
 		return;
 	initStringInfo(&names);

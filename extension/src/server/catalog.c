@@ -17,6 +17,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
@@ -70,6 +71,8 @@ catalog_look(void)
 	}
 	systable_endscan(scan);
 	table_close(extensions, AccessShareLock);
+	Assert(OidIsValid(found.oid) == OidIsValid(found.schema) &&
+	       OidIsValid(found.oid) == OidIsValid(found.owner));
 	return found;
 }
 
@@ -88,6 +91,8 @@ catalog_schema(void)
 Oid
 catalog_table(const char *name)
 {
+	Assert(IsTransactionState() && name != NULL);
+
 	CatalogExtension here = catalog_look();
 	Oid table = OidIsValid(here.oid) ? get_relname_relid(name, here.schema)
 	                                 : InvalidOid;

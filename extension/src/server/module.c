@@ -64,6 +64,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
+	Assert(!IsUnderPostmaster); /* children inherit what is done here */
 	settings_define();
 	shmem_install();
 	visits_install();

@@ -76,6 +76,7 @@ outside_databases(List **databases_out)
 	TableScanDesc scan;
 	HeapTuple tuple;
 
+	Assert(IsTransactionState());
 	if (!ConditionalLockRelationOid(DatabaseRelationId, AccessShareLock))
 		return false;
 	databases = table_open(DatabaseRelationId, NoLock);
@@ -151,6 +152,7 @@ copy_page(CompatFile file, BlockNumber block, CompatPage *page)
 {
 	Buffer buffer = compat_buffer_of(file, block);
 
+	Assert(BlockNumberIsValid(block));
 	if (!BufferIsValid(buffer) ||
 	    !ReadRecentBuffer(file, MAIN_FORKNUM, block, buffer))
 		return false;
@@ -207,6 +209,7 @@ find_in_page(Page page, Snapshot snapshot, Size size, IsWanted is_wanted,
 {
 	OffsetNumber last = PageGetMaxOffsetNumber(page);
 
+	Assert(size > 0 && size < BLCKSZ);
 	for (OffsetNumber at = FirstOffsetNumber; at <= last; at++)
 	{
 		ItemId item = PageGetItemId(page, at);
@@ -264,6 +267,8 @@ is_ours(const void *row, Oid *noted)
 static Outside
 read_catalogs(Oid database, Oid tablespace)
 {
+	Assert(ActiveSnapshotSet());
+
 	Snapshot snapshot = GetActiveSnapshot();
 	Oid number = compat_mapped_file(GetDatabasePath(database, tablespace),
 	                                RelationRelationId);
@@ -304,6 +309,7 @@ outside_look(Oid database, Oid *owner_out)
 	MemoryContext before = CurrentMemoryContext;
 	volatile Outside found = OUTSIDE_UNKNOWN;
 
+	Assert(!IsTransactionState());
 	StartTransactionCommand();
 	PG_TRY();
 	{
@@ -319,5 +325,6 @@ outside_look(Oid database, Oid *owner_out)
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(before);
+	Assert(found != OUTSIDE_THERE || OidIsValid(*owner_out));
 	return found;
 }

@@ -22,8 +22,8 @@ typedef struct ListedDatabase
 } ListedDatabase;
 
 /*
- * List all of them, by OID; in a transaction with a snapshot.  False: another
- * session has locked the list.
+ * List all of them, by OID; in a transaction.  False: another session has
+ * locked the list.
  */
 extern bool outside_databases(List **databases_out);
 

@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
@@ -48,6 +49,7 @@ become(Oid user)
 {
 	Rights before;
 
+	Assert(IsTransactionState() && OidIsValid(user));
 	GetUserIdAndSecContext(&before.user, &before.context);
 	if (!FC_BROKEN(RIGHTS))
 		SetUserIdAndSecContext(user, before.context |
@@ -77,12 +79,15 @@ rights_as_now(void)
 void
 rights_back(Rights before)
 {
+	Assert(IsTransactionState() && OidIsValid(before.user));
+	Assert(InSecurityRestrictedOperation() || FC_BROKEN(RIGHTS));
 	SetUserIdAndSecContext(before.user, before.context);
 }
 
 void
 rights_settle(void)
 {
+	Assert(OidIsValid(MyDatabaseId));
 	for (Size i = 0; i < lengthof(settings) && !FC_BROKEN(SETTINGS); i++)
 	{
 		if (GetConfigOption(settings[i][0], true, false) != NULL)

@@ -22,6 +22,7 @@
 void
 row_type_mismatch(FunctionCallInfo fcinfo, const char *detail)
 {
+	Assert(detail != NULL);
 	ereport(ERROR,
 	        (errcode(ERRCODE_DATATYPE_MISMATCH),
 	         errmsg("function \"%s\" is declared otherwise than the library "
@@ -35,6 +36,7 @@ row_type_mismatch(FunctionCallInfo fcinfo, const char *detail)
 static void
 check(FunctionCallInfo fcinfo, TupleDesc row, const RowType *expected)
 {
+	Assert(expected->count > 0 && expected->columns != NULL);
 	if (FC_BROKEN(ROW_TYPE))
 		return;
 	if (fcinfo->nargs != expected->arguments)

@@ -20,6 +20,7 @@
 
 #include <limits.h>
 
+#include "miscadmin.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 
@@ -56,6 +57,12 @@ static Setting settings[] = {
 static void
 define(const Setting *setting)
 {
+	Assert(setting->variable != NULL);
+	Assert(strncmp(setting->name, "pgflash.", strlen("pgflash.")) == 0);
+	Assert(
+		(setting->type != PGC_INT && setting->type != PGC_REAL) ||
+		(setting->min <= setting->number && setting->number <= setting->max));
+	Assert(setting->type != PGC_ENUM || setting->options != NULL);
 	switch (setting->type)
 	{
 		case PGC_BOOL:
@@ -150,6 +157,7 @@ say_defaults(void)
 void
 settings_define(void)
 {
+	Assert(process_shared_preload_libraries_in_progress);
 	keep_words();
 	for (size_t i = 0; i < lengthof(settings); i++)
 		define(&settings[i]);

@@ -54,6 +54,7 @@ shmem_require_preloaded(void)
 void
 shmem_add(const SharedPart *part)
 {
+	Assert(preloaded && part->name != NULL && part->start != NULL);
 	if (part_count == PARTS_MAX)
 		elog(ERROR, "too many parts of shared memory");
 	parts[part_count++] = part;
@@ -106,6 +107,7 @@ end(int code, Datum argument)
 static void
 startup(void)
 {
+	Assert(!IsUnderPostmaster);
 	if (previous_startup_hook)
 		previous_startup_hook();
 
@@ -122,6 +124,7 @@ startup(void)
 void
 shmem_install(void)
 {
+	Assert(process_shared_preload_libraries_in_progress && !preloaded);
 	preloaded = true;
 	previous_request_hook = shmem_request_hook;
 	shmem_request_hook = request;

@@ -67,6 +67,7 @@ typedef struct Value
 static void
 set_if(Value *row, int column, bool known, Datum value)
 {
+	Assert(column >= 0 && column < CACHE_COLUMNS && !row[column].filled);
 	row[column] = (Value){ .value = value, .null = !known, .filled = true };
 }
 
@@ -143,6 +144,7 @@ fill_counters(Value *row)
 		if (bridge_counter(cache_columns.columns[i].name, &value))
 			set_count(row, i, value);
 	}
+	Assert(row[CACHE_ROW_HITS].filled && row[CACHE_ROW_MISSES].filled);
 	hits = (uint64) DatumGetInt64(row[CACHE_ROW_HITS].value);
 	looked_up = hits + (uint64) DatumGetInt64(row[CACHE_ROW_MISSES].value);
 	set_if(row, CACHE_ROW_HIT_RATIO, looked_up > 0,
@@ -157,6 +159,7 @@ fill_times(Value *row, BridgeTimer timer, int mean_ms, int buckets)
 	Datum *elements;
 
 	bridge_histogram(timer, &histogram);
+	Assert(histogram.bucket != NULL && histogram.bucket_count > 0);
 	elements = palloc(sizeof(Datum) * (size_t) histogram.bucket_count);
 	for (int i = 0; i < histogram.bucket_count; i++)
 		elements[i] = Int64GetDatum((int64) histogram.bucket[i]);
@@ -339,6 +342,8 @@ add_relation(ReturnSetInfo *result, HTAB *forks, const BridgeFile *file)
 	Datum values[RELATIONS_COLUMNS];
 	bool nulls[RELATIONS_COLUMNS] = { false };
 
+	Assert(file->fork != NULL && file->policy != NULL);
+
 	/* Dropped, not yet committed, or of a relation that is being rewritten. */
 	nulls[RELATIONS_ROW_RELATION] = !OidIsValid(relation);
 	values[RELATIONS_ROW_RELATION] = ObjectIdGetDatum(relation);
@@ -450,6 +455,7 @@ pgflash_cache_verify(PG_FUNCTION_ARGS)
 		compared += verdict != BRIDGE_NOTHING;
 		mismatched += verdict == BRIDGE_DIFFERENT;
 	}
+	Assert(mismatched <= compared && compared <= slots);
 	if (mismatched > 0)
 		bridge_verify_failed();
 

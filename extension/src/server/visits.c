@@ -103,12 +103,14 @@ typedef struct Word
 	VisitAnswer answer;
 } Word;
 
+#define WORDS (VISITS_LAUNCHERS * VISITS_MAX)
+
 static Word *words;
 
 static size_t
 words_size_bytes(void)
 {
-	return VISITS_LAUNCHERS * VISITS_MAX * sizeof(Word);
+	return WORDS * sizeof(Word);
 }
 
 static void
@@ -135,6 +137,8 @@ typedef struct Luggage
 	uint32 answer; /* the place of its answer */
 	Oid owner;     /* of the database */
 } Luggage;
+
+StaticAssertDecl(sizeof(Luggage) <= BGW_EXTRALEN, "a visitor can carry it");
 
 typedef struct Visit
 {
@@ -167,6 +171,7 @@ start(Visit *visit, const VisitKind *kind)
 	MemoryContext before;
 	bool started;
 
+	Assert(visit->handle == NULL && visit->luggage.answer < WORDS);
 	background_describe(&worker, kind->type, kind->function);
 	snprintf(worker.bgw_name, BGW_MAXLEN, "%s of database %u", kind->name,
 	         visit->database);
@@ -190,6 +195,7 @@ visits_begin(const VisitKind *kind, Oid database, Oid owner)
 	Visit *place = free_place();
 	Visit visit = { .database = database, .began_ms = visits_clock_ms() };
 
+	Assert(OidIsValid(database) && kind->limit_ms > 0);
 	if (place == NULL || visits_inside(database))
 		return VISIT_NO_PLACE;
 	visit.leave_ms = visit.began_ms + kind->limit_ms;
@@ -201,6 +207,7 @@ visits_begin(const VisitKind *kind, Oid database, Oid owner)
 	/* All max_worker_processes are in use: try another time. */
 	if (!start(&visit, kind))
 		return VISIT_NO_WORKER;
+	Assert(visit.handle != NULL);
 	*place = visit;
 	return VISIT_SENT;
 }
@@ -212,6 +219,7 @@ is_over(Visit *visit)
 	pid_t pid;
 	int64 now_ms = visits_clock_ms();
 
+	Assert(visit->handle != NULL);
 	switch (GetBackgroundWorkerPid(visit->handle, &pid))
 	{
 		case BGWH_STOPPED:
@@ -251,6 +259,7 @@ visits_over(Oid *database_out, VisitAnswer *answer_out)
 			continue;
 		pfree(visit->handle);
 		visit->handle = NULL;
+		Assert(OidIsValid(visit->database));
 		*database_out = visit->database;
 		*answer_out = answer_of(visit);
 		return true;
@@ -414,6 +423,7 @@ luggage(void)
 void
 visits_answer(VisitAnswer answer)
 {
+	Assert(luggage().answer < WORDS && OidIsValid(MyDatabaseId));
 	words[luggage().answer] = (Word){ MyDatabaseId, answer };
 }
 
@@ -487,6 +497,7 @@ end_early(Oid database)
 void
 visits_work(Oid database, bool counted, void (*work)(void))
 {
+	Assert(OidIsValid(database) && luggage().answer < WORDS);
 	pqsignal(SIGTERM, leave);
 	set_settings();
 	give_way();

@@ -127,6 +127,7 @@ take_turns(Snapshooting *now)
 		                "version than the library"),
 		         errhint("Run ALTER EXTENSION pgflash UPDATE.")));
 	now->extension = here.oid;
+	Assert(OidIsValid(here.oid) && OidIsValid(here.schema));
 	now->schema =
 		psprintf("%s.", quote_identifier(get_namespace_name(here.schema)));
 }
@@ -138,6 +139,8 @@ read_number(int column)
 	bool is_null = true;
 	Datum value = 0;
 
+	Assert(SPI_gettypeid(SPI_tuptable->tupdesc, column) == INT8OID ||
+	       SPI_gettypeid(SPI_tuptable->tupdesc, column) == TIMESTAMPTZOID);
 	if (SPI_processed > 0)
 		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
 		                      column, &is_null);
@@ -231,6 +234,7 @@ snapshot_take(const char *origin)
 	int nest_level;
 	instr_time begin;
 
+	Assert(IsTransactionState() && counting_since != NULL);
 	if (RecoveryInProgress())
 		ereport(ERROR,
 		        (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),

@@ -140,6 +140,7 @@ typedef struct DeltaSet
 {
 	const DeltaKind *kind;
 	uint32 count;
+	uint32 limit; /* of rows; allocated */
 	DeltaRow *rows;
 	char *piece; /* used by delta_add() */
 } DeltaSet;

@@ -62,7 +62,9 @@ make_set(const DeltaKind *kind, uint32 limit)
 {
 	DeltaSet *set = palloc0(sizeof(DeltaSet));
 
+	Assert(kind->value_count > 0 && kind->key_count <= DELTA_KEYS_MAX);
 	set->kind = kind;
+	set->limit = limit;
 	set->rows = MemoryContextAllocHuge(CurrentMemoryContext,
 	                                   Max(limit, 1) * (Size) sizeof(DeltaRow));
 	return set;
@@ -75,6 +77,9 @@ give_room(DeltaSet *set, uint32 count)
 	const DeltaKind *kind = set->kind;
 	Size values = (Size) kind->value_count * sizeof(double);
 	Size each = values + MAXALIGN(kind->tag_size);
+
+	Assert(count <= set->limit);
+
 	char *room =
 		MemoryContextAllocExtended(CurrentMemoryContext, Max(count, 1) * each,
 	                               MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
@@ -103,6 +108,7 @@ delta_add(DeltaSet *set)
 	Size each = values + MAXALIGN(kind->tag_size);
 	DeltaRow *row = &set->rows[set->count];
 
+	Assert(set->count < set->limit);
 	if (set->count % ROWS_OF_A_PIECE == 0)
 		set->piece = palloc0(ROWS_OF_A_PIECE * each);
 	memset(row, 0, sizeof(*row));
@@ -198,6 +204,7 @@ read_row(DeltaSet *set, const Places *places, TupleDesc desc,
 	const DeltaKind *kind = set->kind;
 	DeltaRow *row = &set->rows[set->count++];
 
+	Assert(set->count <= set->limit);
 	memset(row->key, 0, sizeof(row->key));
 	row->null_key = false;
 	for (int k = 0; k < kind->key_count; k++)
@@ -327,6 +334,7 @@ pack(const DeltaSet *set)
 		at += (Size) kind->value_count * sizeof(double);
 		memcpy(at, row->tag, kind->tag_size);
 	}
+	Assert(to == (char *) kept + length); /* what unpack() will ask for */
 	return kept;
 }
 
@@ -441,6 +449,7 @@ delta_between(const DeltaSet *before, DeltaSet *now)
 	DeltaSet *between = make_set(kind, now->count);
 	HTAB *index = index_rows(before);
 
+	Assert(before->kind == kind);
 	give_room(between, now->count);
 	for (uint32 i = 0; i < now->count; i++)
 	{
@@ -458,6 +467,7 @@ delta_between(const DeltaSet *before, DeltaSet *now)
 			double value =
 				row->value[v] - (subtract ? found->row->value[v] : 0);
 
+			Assert(!subtract || !(value < 0) || FC_BROKEN(ANEW));
 			difference->value[v] = value;
 			anything |= value > 0;
 		}
@@ -523,6 +533,7 @@ choose_rows(const DeltaSet *set, int limit, bool *chosen)
 	uint32 most = 0;
 	uint32 count = 0;
 
+	Assert(limit > 0);
 	for (int v = 0; v < kind->value_count; v++)
 	{
 		if (kind->values[v].ranked)
@@ -570,5 +581,6 @@ delta_choose(DeltaSet *set, int limit, DeltaRow *others)
 		for (int v = 0; v < kind->value_count; v++)
 			others->value[v] += row.value[v];
 	}
+	Assert(front == count && count <= (uint32) limit);
 	return count;
 }

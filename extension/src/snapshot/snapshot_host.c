@@ -111,6 +111,7 @@ snapshot_host_memory(const Snapshooting *now, const SnapshotSection *section,
 	char *stat = read_file("/proc/stat");
 
 	(void) now;
+	Assert(section->column_count == (int) lengthof(words) + 3);
 	if (vmstat == NULL || stat == NULL)
 		return "/proc/vmstat or /proc/stat could not be read";
 	section_begin(text, section->columns, section->column_count);
@@ -227,6 +228,7 @@ snapshot_host_state(const Snapshooting *now, const SnapshotSection *section,
 	char *load = read_file("/proc/loadavg");
 
 	(void) now;
+	Assert(section->column_count == 2 + 3 + (int) lengthof(words));
 	if (stat == NULL || memory == NULL || load == NULL)
 		return "/proc/stat, /proc/meminfo or /proc/loadavg could not be read";
 	section_begin(text, section->columns, section->column_count);

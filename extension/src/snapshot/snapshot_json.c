@@ -41,8 +41,11 @@ snapshot_read(const char *query, int count, Oid *types, Datum *values)
 	SPIPlanPtr plan =
 		SPI_prepare(psprintf("%s " SIGNATURE, query), count, types);
 	Rights before = rights_as_monitor();
+	int done PG_USED_FOR_ASSERTS_ONLY;
 
-	SPI_execute_plan(plan, values, NULL, true, 0);
+	Assert(plan != NULL && (count == 0 || (types != NULL && values != NULL)));
+	done = SPI_execute_plan(plan, values, NULL, true, 0);
+	Assert(done == SPI_OK_SELECT);
 	rights_back(before);
 	SPI_freeplan(plan);
 }
@@ -50,6 +53,7 @@ snapshot_read(const char *query, int count, Oid *types, Datum *values)
 void
 section_begin(StringInfo text, const char *const *columns, int count)
 {
+	Assert(text->len == 0 && count > 0);
 	appendStringInfoString(text, "{\"columns\":[");
 	for (int i = 0; i < count; i++)
 	{
@@ -64,6 +68,7 @@ section_begin(StringInfo text, const char *const *columns, int count)
 static void
 next(StringInfo text)
 {
+	Assert(text->len > 0);
 	if (text->data[text->len - 1] != '[')
 		appendStringInfoChar(text, ',');
 }
@@ -72,8 +77,8 @@ next(StringInfo text)
 void
 section_row(StringInfo text)
 {
-	if (!(text->len >= 2 && text->data[text->len - 1] == '[' &&
-	      text->data[text->len - 2] == ':'))
+	Assert(text->len >= 2);
+	if (!(text->data[text->len - 1] == '[' && text->data[text->len - 2] == ':'))
 		appendStringInfoString(text, "],");
 	appendStringInfoChar(text, '[');
 }
@@ -81,6 +86,7 @@ section_row(StringInfo text)
 void
 section_end(StringInfo text)
 {
+	Assert(text->len >= 2);
 	if (!(text->data[text->len - 1] == '[' && text->data[text->len - 2] == ':'))
 		appendStringInfoChar(text, ']');
 	appendStringInfoString(text, "]}");
@@ -237,6 +243,7 @@ section_of_result(StringInfo text)
 	Datum *values = palloc((Size) row->natts * sizeof(Datum));
 	bool *nulls = palloc((Size) row->natts * sizeof(bool));
 
+	Assert(SPI_tuptable->numvals == SPI_processed);
 	for (int i = 0; i < row->natts; i++)
 		columns[i] = NameStr(TupleDescAttr(row, i)->attname);
 	section_begin(text, columns, row->natts);

@@ -18,6 +18,7 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
 #include "mb/pg_wchar.h"
@@ -28,6 +29,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "broken.h"
 #include "server/compat.h"
 #include "server/shmem.h"
 #include "snapshot/snapshot.h"
@@ -170,6 +172,7 @@ find(const SnapshotFile *file)
 {
 	NamedFile *place = NULL;
 
+	Assert(LWLockHeldByMeInMode(lock, LW_EXCLUSIVE));
 	for (int i = 0; i < NAMES_MAX; i++)
 	{
 		if (files[i].state == NAME_FREE)
@@ -185,7 +188,9 @@ snapshot_name_elsewhere(const SnapshotFile *file, SnapshotName *name)
 {
 	NamedFile *place;
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
+	Assert(OidIsValid(file->database) && file->database != MyDatabaseId);
+	if (!FC_BROKEN(NAMES_LOCK))
+		LWLockAcquire(lock, LW_EXCLUSIVE);
 	place = find(file);
 	if (place != NULL && place->state == NAME_ANSWERED)
 	{
@@ -216,6 +221,7 @@ snapshot_names_wanted(Oid after)
 			next = database;
 	}
 	LWLockRelease(lock);
+	Assert(!OidIsValid(next) || next > after);
 	return next;
 }
 
@@ -223,6 +229,7 @@ snapshot_names_wanted(Oid after)
 void
 snapshot_names_answer(void)
 {
+	Assert(OidIsValid(MyDatabaseId) && IsTransactionState());
 	for (int i = 0; i < NAMES_MAX; i++)
 	{
 		NamedFile asked;

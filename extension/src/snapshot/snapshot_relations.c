@@ -44,6 +44,8 @@ enum
 	KEYS
 };
 
+StaticAssertDecl(KEYS <= DELTA_KEYS_MAX, "a row has room for the keys");
+
 static const DeltaValue values[] = {
 #define RELATIONS_COUNT(...) { __VA_ARGS__ },
 #include "snapshot/snapshot_sections.def"
@@ -116,6 +118,7 @@ add_names(StringInfo text, const DeltaRow *row)
 	ForkNumber fork = (ForkNumber) row->key[KEY_FORK];
 	bool known = name->relkind != '\0';
 
+	Assert(!row->null_key && fork >= 0 && fork <= MAX_FORKNUM);
 	/* Shared relations belong to no database. */
 	section_text(text, get_database_name((Oid) row->key[KEY_DATABASE]));
 	section_text(text, known ? NameStr(name->schema) : NULL);
@@ -169,6 +172,7 @@ static void
 write_section(const SnapshotSection *section, StringInfo text,
               const DeltaSet *set, uint32 count)
 {
+	Assert(section->column_count == 6 + (int) lengthof(values));
 	section_begin(text, section->columns, section->column_count);
 	for (uint32 i = 0; i < count; i++)
 	{

@@ -24,6 +24,7 @@ named_queries(int *count_out)
 	int64 *ids = palloc(Max(SPI_processed, 1) * sizeof(int64));
 	int count = 0;
 
+	Assert(column > 0);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool is_null;

@@ -44,6 +44,7 @@ snapshot_query(const Snapshooting *now, const SnapshotSection *section,
 	Datum period[] = { TimestampTzGetDatum(now->previous_at),
 		               TimestampTzGetDatum(now->taken_at) };
 
+	Assert(section->query != NULL && now->schema != NULL);
 	if (is_delta && now->previous_id == 0)
 		return "nothing before: it is counted from this snapshot on";
 	snapshot_read(psprintf(section->query, now->schema),
@@ -96,6 +97,7 @@ keep(const Snapshooting *now, const SnapshotSection *section)
 		                section->major_min);
 	initStringInfo(&text);
 	reason = section->write(now, section, &text);
+	Assert(reason != NULL || (text.len > 0 && text.data[text.len - 1] == '}'));
 	if (reason == NULL)
 		insert(now, section->name, section->kind, text.data);
 	return reason;

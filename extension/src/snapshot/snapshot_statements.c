@@ -89,6 +89,7 @@ static void
 write_section(const SnapshotSection *section, StringInfo text,
               const DeltaSet *set, uint32 count, const DeltaRow *others)
 {
+	Assert(section->column_count == KEYS + (int) lengthof(values));
 	section_begin(text, section->columns, section->column_count);
 	for (uint32 i = 0; i < count; i++)
 		add_row(text, &set->rows[i], false);
@@ -124,6 +125,7 @@ snapshot_texts_keep(const Snapshooting *now, const int64 *ids, int count)
 	Oid types[] = { INT8ARRAYOID };
 	Datum arguments[1];
 
+	Assert(count >= 0 && (ids != NULL || count == 0));
 	if (from == NULL)
 		return;
 	for (int i = 0; i < count; i++)

@@ -168,6 +168,7 @@ carry_out(void (*work)(void), const char *doing)
 {
 	CatalogExtension here;
 
+	Assert(!IsTransactionState());
 	begin(doing);
 	here = catalog_look();
 	if (here.is_current)
@@ -290,6 +291,7 @@ send_visitor(const VisitKind *kind, Oid database, Oid owner,
 			                 "max_worker_processes.")));
 		complained = true;
 	}
+	Assert(said.word <= ANSWER_DONE);
 	*newest_at_out = said.number;
 	if ((Answer) said.word != ANSWER_OTHER)
 		return (Answer) said.word;
@@ -416,6 +418,7 @@ next_time(TimestampTz now)
 {
 	int64 interval = (int64) setting_snapshot_interval_s * USECS_PER_SEC;
 
+	Assert(interval > 0);
 	return (now / interval + 1) * interval;
 }
 
@@ -472,6 +475,7 @@ find(Schedule *schedule)
 
 	if (!find_repository(schedule->said, &found))
 		return;
+	Assert(OidIsValid(found.oid) && OidIsValid(found.owner));
 	schedule->repository = found.oid;
 	schedule->owner = found.owner;
 	if (found.oid == schedule->said)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "dies.h"
 #include "tap.h"
 
 #define RECORDS_MAX 30
@@ -310,9 +311,45 @@ test_together(void)
 	free(ring);
 }
 
+/* ---- broken invariants --------------------------------------------------- */
+
+static void
+lay_out_twice(void)
+{
+	size_t size = sample_ring_memory_size(SLOTS);
+	void *memory = calloc(1, size);
+
+	put(sample_ring_create(memory, SLOTS), 1);
+	sample_ring_create(memory, SLOTS);
+}
+
+static void
+publish_half_a_look(void)
+{
+	SampleRing *ring = make_ring();
+	SampleRecord records[ROOM];
+	SampleCursor cursor;
+	SampleLook look;
+
+	put(ring, 1);
+	cursor = sample_cursor(ring);
+	cursor.end = cursor.at + 1;
+	sample_cursor_next(&cursor, &look, records, ROOM);
+}
+
+static void
+test_broken(void)
+{
+	OK(dies_at(lay_out_twice, "ring->head == 0"),
+	   "asserted: a ring is laid out once, in zeroed memory");
+	OK(dies_at(publish_half_a_look, "cursor->at <= cursor->end"),
+	   "asserted: a look is published as a whole");
+}
+
 int
 main(void)
 {
+	test_broken();
 	test_empty();
 	test_wrap();
 	test_too_large();

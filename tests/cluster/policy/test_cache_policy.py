@@ -102,6 +102,22 @@ def test_a_rollback_leaves_nothing_behind(database: Connection) -> None:
 
 
 @pytest.mark.extension
+def test_a_commit_carries_nothing_out_that_a_savepoint_took_back(database: Connection) -> None:
+    make_table(database, "t")
+    with database.transaction():
+        with database.transaction() as savepoint:
+            set_policy(database, "t", "none")
+            raise psycopg.Rollback(savepoint)
+        # From here on another session may change the rows: this one has no plan for them.
+        held = database.execute(
+            "select mode from pg_locks where relation = 'pgflash_cache_policies'::regclass"
+            " and pid = pg_backend_pid() and mode = 'ShareUpdateExclusiveLock'"
+        )
+        assert held.fetchall() == []
+    assert stored(database) == set()
+
+
+@pytest.mark.extension
 def test_a_prepared_transaction_counts_when_it_is_committed(database: Connection) -> None:
     make_table(database, "t")
     make_table(database, "u")
