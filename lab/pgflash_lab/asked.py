@@ -3,8 +3,12 @@
 
 A request to continue a run need not repeat how it was ordered: without --preset and --set, the
 run's own are used.  If they are given, they must be the same, or the run refuses.
+
+UNFINISHED asks for the scenario's latest run if it has not come to its end, and otherwise for a
+new one.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +20,10 @@ from pgflash_lab.order import Order
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.scenario import Scenario, load_scenario
 from pgflash_lab.series import load_again, load_all
-from pgflash_lab.store import Store
+from pgflash_lab.store import RUN_FILE, Store, read_run
+
+#: Instead of a run's id: the latest if it is unfinished.
+UNFINISHED = "unfinished"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +44,14 @@ class Asked:
         """Tell whether the request leaves the parameters alone."""
         return not self.preset and not self.changes
 
-    def order(self, scenario: Scenario, *, out: Path | None, resumed: Run | None = None) -> Order:
+    def order(
+        self,
+        scenario: Scenario,
+        *,
+        out: Path | None,
+        resumed: Run | None = None,
+        or_anew: bool = False,
+    ) -> Order:
         """Return the order of a scenario."""
         return Order(
             scenario=scenario,
@@ -45,6 +59,7 @@ class Asked:
             store=self.store,
             out=out,
             resumed=resumed,
+            or_anew=or_anew,
             real=self.real,
         )
 
@@ -54,6 +69,10 @@ def order_one(asked: Asked) -> Order:
     if not asked.resume:
         scenario = load_scenario(asked.scenario, preset=asked.preset, changes=asked.changes)
         return asked.order(scenario, out=asked.out)
+    if asked.resume == UNFINISHED:
+        scenario = load_scenario(asked.scenario, preset=asked.preset, changes=asked.changes)
+        resumed = _unfinished(asked)
+        return asked.order(scenario, out=asked.out, resumed=resumed, or_anew=True)
     folder = _folder_of(asked)
     run = asked.store.read(str(folder))
     preset, changes = asked.preset, asked.changes
@@ -74,6 +93,15 @@ def order_all(asked: Asked) -> list[Order]:
     else:
         scenarios = load_all(asked.preset, asked.changes)
     return [asked.order(scenario, out=None) for scenario in scenarios]
+
+
+def _unfinished(asked: Asked) -> Run | None:
+    """Return the scenario's latest run if it has not come to its end."""
+    try:
+        run = read_run(_folder_of(dataclasses.replace(asked, resume="latest")) / RUN_FILE)
+    except StoredRunError:
+        return None
+    return run if run.stopped or not run.ended_at else None
 
 
 def _folder_of(asked: Asked) -> Path:

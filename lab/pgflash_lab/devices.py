@@ -86,9 +86,10 @@ class Folders:
 
 
 @contextlib.contextmanager
-def emulated_folders(store: Path, *, needed_bytes: int) -> Iterator[Folders]:
-    """Yield folders for emulated devices: in memory if there is room, else in the store."""
-    with own_folder(roomy_place(store, needed_bytes)) as root:
+def emulated_folders(store: Path, *, needed_bytes: int, memory: bool = True) -> Iterator[Folders]:
+    """Yield folders for emulated devices: in MEMORY if allowed and roomy, else in the store."""
+    place = roomy_place(store, needed_bytes) if memory else reachable_dir(store)
+    with own_folder(place) as root:
         yield Folders(
             array=make_server_dir(root / "array"),
             flash=make_server_dir(root / "flash"),

@@ -18,6 +18,9 @@ from pgflash.machine.processes import Process
 from pgflash.machine.tree import HERE, numbers
 from pgflash.model.words import size
 
+#: The fact about the machine that names the file system of a run's files.
+FILES_ON = "file system of the lab's files"
+
 #: How often the list of processes is read until it is stable.
 _STEADY_TRIES = 5
 
@@ -76,7 +79,7 @@ def machine_facts(folder: Path) -> dict[str, str]:
         "processor": processor(),
         "cores": str(core_count()),
         "memory": "unknown" if memory_kb is None else size(1024 * memory_kb),
-        "file system of the lab's files": file_system(folder),
+        FILES_ON: file_system(folder),
     }
 
 

@@ -49,6 +49,8 @@ class Order:
     id: str = ""
     #: A run to continue, in its folder; None: a new one.
     resumed: Run | None = None
+    #: If the run to continue was ordered differently, begin a new one instead of refusing.
+    or_anew: bool = False
     #: Two real devices; None: emulated ones.
     real: tuple[Path, Path] | None = None
 
@@ -137,6 +139,6 @@ def require_same(stored: Run, ordered: Run) -> None:
             parts += [f"is {now.get(key, 'not there')!r} now" for key in keys[:1] if len(keys) == 1]
             what = f"{what}: {', '.join(parts)}"
         raise ResumeError(
-            f"run {stored.id} cannot be gone on with, it differs in {what}",
+            f"cannot resume run {stored.id}: it differs in {what}",
             hint="Order it as it was, or begin a new run without --resume.",
         )

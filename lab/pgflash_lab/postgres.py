@@ -186,6 +186,13 @@ def _library_path(libdir: Path) -> dict[str, str]:
 
 def _copy(source: Path, into: Path, *, linked: bool) -> None:
     """Copy a folder into another, sharing files, or blocks if the file system can."""
-    how = "--link" if linked else "--reflink=auto"
-    subprocess.run(["cp", "-a", how, source, into], check=True)
+    copy_files("--link" if linked else "--reflink=auto", source, into)
     os.utime(into / source.name)
+
+
+def copy_files(*words: str | Path) -> None:
+    """Run `cp -a`; if it fails, its first complaint is the error."""
+    done = subprocess.run(["cp", "-a", *words], stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        complaint = (done.stderr.splitlines() or ["cp failed"])[0]
+        raise PgflashError(f"could not copy files: {complaint.removeprefix('cp: ')}")

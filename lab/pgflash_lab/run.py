@@ -8,6 +8,7 @@ continued: the missing attempts are made.
 
 import contextlib
 import dataclasses
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -16,14 +17,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pgflash.model.words import size
 from pgflash.progress import Listener
-from pgflash_lab import devices, journal, store
+from pgflash_lab import devices, host, journal, store
 from pgflash_lab.account import server_account
 from pgflash_lab.attempt import Lab, expected_s, measure, needed_bytes
 from pgflash_lab.emulator import EmulatedDevice, Emulator, library_path
 from pgflash_lab.hot import with_advised_objects
 from pgflash_lab.model.run import Approach, Attempt, Run
-from pgflash_lab.order import Order, describe, profiles, require_extension, require_same
+from pgflash_lab.order import (
+    Order,
+    ResumeError,
+    describe,
+    profiles,
+    require_extension,
+    require_same,
+)
 from pgflash_lab.pages import write_products
 from pgflash_lab.scenario import Scenario
 from pgflash_lab.snapshot import Snapshot, find_snapshot, make_snapshot, snapshot_key
@@ -39,21 +48,23 @@ def run_scenario(order: Order, listener: Listener) -> Run:
     run_id = resumed.id if resumed else order.id or new_id(started, order.scenario)
     folder = order.out or order.store.folder(run_id)
     store.make_folder(folder)
-    with journal.kept(folder, listener) as told:
-        return _run(order, run_id, started, folder, told)
+    try:
+        with journal.kept(folder, listener) as told:
+            return _run(order, run_id, started, folder, told)
+    except ResumeError as error:
+        if not order.or_anew:
+            raise
+        listener.note(f"{error.message}; a new run begins")
+        return run_scenario(dataclasses.replace(order, resumed=None), listener)
 
 
 def _run(order: Order, run_id: str, started: datetime, folder: Path, listener: Listener) -> Run:
     """Make the run in its folder."""
-    resumed = order.resumed
     began_s = time.monotonic()
     with _folders(order) as (folders, work):
         run = describe(order, run_id, started, folders)
-        if resumed is not None:
-            require_same(resumed, run)
-            run = dataclasses.replace(resumed, stopped="", ended_at="")
-            left = len(_missing(order.scenario, run))
-            listener.note(f"{run.id} goes on: {len(run.attempts)} attempts are made, {left} left")
+        if order.resumed is not None:
+            run = _resumed(order, order.resumed, run, listener)
         try:
             snapshots = _snapshots(order, folders, listener)
             first = snapshots[order.scenario.approaches[0].name]
@@ -78,6 +89,15 @@ def _run(order: Order, run_id: str, started: datetime, folder: Path, listener: L
     run = dataclasses.replace(run, ended_at=_now())
     store.write_run(folder, run)
     write_products(folder, run)
+    return run
+
+
+def _resumed(order: Order, stored: Run, ordered: Run, listener: Listener) -> Run:
+    """Return the stored run, to be continued."""
+    require_same(stored, ordered)
+    run = dataclasses.replace(stored, stopped="", ended_at="")
+    left = len(_missing(order.scenario, run))
+    listener.note(f"resuming run {run.id}: {len(run.attempts)} attempts are made, {left} are left")
     return run
 
 
@@ -202,6 +222,7 @@ def _snapshots(order: Order, folders: devices.Folders, listener: Listener) -> di
         for key, parameters in kinds.values()
         if find_snapshot(order.store.cache, key) is None
     }
+    _require_room(order, folders, sum(map(workload.database_bytes, missing.values())))
     load_s = sum(workload.load_s(parameters) for parameters in missing.values())
     if missing:
         listener.plan(load_s + _expected_s(scenario))
@@ -223,6 +244,20 @@ def _snapshots(order: Order, folders: devices.Folders, listener: Listener) -> di
     return {name: found[key] for name, (key, _) in kinds.items()}
 
 
+def _require_room(order: Order, folders: devices.Folders, loaded_bytes: int) -> None:
+    """Refuse a run that would fill the store's disk, with what it loads or with its own files."""
+    store.make_folder(order.store.cache)
+    needed = loaded_bytes
+    if folders.array.stat().st_dev == order.store.cache.stat().st_dev:
+        needed += needed_bytes(order.scenario)
+    free = shutil.disk_usage(order.store.cache).free
+    if free < needed:
+        raise store.StoreError(
+            f'"{order.store.root}" has {size(free)} of free space, the run needs {size(needed)}',
+            hint="Free some space there, or name a folder on another disk: --store FOLDER.",
+        )
+
+
 @contextlib.contextmanager
 def _folders(order: Order) -> Iterator[tuple[devices.Folders, Path]]:
     """Yield the devices' folders and one for the driver's own files."""
@@ -231,9 +266,14 @@ def _folders(order: Order) -> Iterator[tuple[devices.Folders, Path]]:
             hdd, flash = order.real
             folders = stack.enter_context(devices.real_folders(hdd=hdd, flash=flash))
         else:
-            needed = needed_bytes(order.scenario)
             folders = stack.enter_context(
-                devices.emulated_folders(order.store.root, needed_bytes=needed)
+                devices.emulated_folders(
+                    order.store.root,
+                    needed_bytes=needed_bytes(order.scenario),
+                    # A run's files stay on the file system that they were on.
+                    memory=order.resumed is None
+                    or order.resumed.machine.get(host.FILES_ON) == host.file_system(devices.MEMORY),
+                )
             )
         yield folders, stack.enter_context(devices.own_folder(Path(tempfile.gettempdir())))
 

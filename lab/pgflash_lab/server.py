@@ -45,7 +45,7 @@ from pgflash_lab.account import (
     server_account,
 )
 from pgflash_lab.leftovers import remove_data
-from pgflash_lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall, copy_files
 from pgflash_lab.processes import children, servers_in, spawn
 
 log = logging.getLogger(__name__)
@@ -439,7 +439,7 @@ class Server:
     @staticmethod
     def _copy_tree(source: Path, dest: Path) -> None:
         """Copy a folder, ownership included, onto DEST (-T: never into it)."""
-        subprocess.run(["cp", "-a", "-T", "--reflink=auto", source, dest], check=True)
+        copy_files("-T", "--reflink=auto", source, dest)
 
     def _write_settings(self) -> None:
         """Write data/pgflash.conf, and the line that includes it if it is not there yet."""

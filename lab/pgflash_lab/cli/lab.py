@@ -90,7 +90,8 @@ def list_command(*, form: str) -> None:
     flag_value="latest",
     default="",
     metavar="[RUN]",
-    help="Go on with this run, or with the scenario's latest: make the attempts that are missing.",
+    help="Go on with this run, or with the scenario's latest: make the attempts that are missing. "
+    '"unfinished": with the latest if it is unfinished, else begin a new run.',
 )
 @click.option(
     "--pg-config",

@@ -19,9 +19,11 @@ from pgflash.model.waits import WaitClass
 from pgflash_lab.model.run import Attempt, CacheUse
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.report.sentences import HELD_MIN
-from pgflash_lab.store import Store
+from pgflash_lab.store import Store, write_run
 from support.cached import has_contrib
 from support.patience import PATIENCE_S, eventually
+from support.runs import BASELINE, run_of
+from support.runs import attempt as one_attempt
 
 STOCK = "approaches=baseline,wal-on-flash,hot-objects,all-on-flash"
 
@@ -320,15 +322,14 @@ def test_a_killed_run_leaves_no_server_and_goes_on_where_it_was(
     assert (len(killed.attempts), killed.ended_at, killed.stopped) == (1, "", "")
 
     # As it was ordered is known; ordered otherwise it refuses.
-    plain = [*order[: order.index("--preset")], "--resume", "--out", str(folder)]
-    plain += ["--pg-config", str(pg_install.pg_config), "--store", str(store)]
-    changed = [*plain, "--preset", "smoke", "--set", "approaches=baseline,all-on-flash"]
-    changed += ["--set", "measure_s=9"]
+    changed = [*order, "--resume", "--out", str(folder), "--set", "measure_s=9"]
     refused = subprocess.run(changed, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
-    assert "cannot be gone on with, it differs in parameters" in refused.stderr
+    assert "it differs in parameters" in refused.stderr
     assert Store(root=store).read(str(folder)) == killed
-    done = subprocess.run(plain, capture_output=True, text=True, check=False)
+    # The same command again is enough.
+    again = [*order, "--resume", "unfinished", "--out", str(folder)]
+    done = subprocess.run(again, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     whole = Store(root=store).read(str(folder))
     assert [one.approach for one in whole.attempts] == ["baseline", "all-on-flash"]
@@ -338,6 +339,24 @@ def test_a_killed_run_leaves_no_server_and_goes_on_where_it_was(
     assert (folder / "report.html").exists()
     # What the killed lab left behind is gone.
     assert not [one for one in used if one.exists()]
+
+
+def test_a_run_without_room_is_refused_before_anything_is_loaded(
+    pg_install: PgInstall, tmp_path: Path
+) -> None:
+    words = ("--set", STOCK, "--set", "warehouses=100000000", "--resume", "unfinished")
+    stopped = run_of(one_attempt(BASELINE, tpm=100), stopped="interrupted")
+    write_run(Store(root=tmp_path).folder(stopped.id), stopped)
+    done = subprocess.run(
+        command(pg_install, tmp_path, *words), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    # The unfinished run is another one, and stays.
+    assert f"cannot resume run {stopped.id}" in done.stderr
+    assert "a new run begins" in done.stderr
+    assert Store(root=tmp_path).read(stopped.id) == stopped
+    assert "of free space, the run needs" in done.stderr
+    assert not list((tmp_path / "cache").iterdir())
 
 
 def test_real_folders_are_used_and_left_empty(
