@@ -11,6 +11,10 @@
 #	TAP=NAME        make postgres-check: only TAP scripts whose name has this
 #	TIME=60 SEED=n  how long to fuzz; repeat one fuzz run
 
+ifneq ($(words $(CURDIR)),1)
+$(error make cannot work in a folder with a space in its name: move "$(CURDIR)")
+endif
+
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -37,7 +41,7 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: help demo example-report images test build rooms extension install check generate fmt fuzz soak bench bench-policy \
+.PHONY: help demo example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy \
 	fault-matrix hostile postgres-check extensions-check clean hooks lock venv venv-dev predictions
 
 help:
@@ -47,7 +51,8 @@ help:
 	@echo 'make images          docs/images/ anew: the live page under a small load, the heads of reports (2 minutes)'
 	@echo 'make test            all tests, on every PostgreSQL from 15 to 18 that can be had (PG=17: that one)'
 	@echo 'make build           core, emulator, extension and the pgflash command'
-	@echo 'make install         the extension into your own server (PG_CONFIG=/usr/bin/pg_config)'
+	@echo 'make install         the extension into your own server (sudo, PG_CONFIG=/usr/bin/pg_config)'
+	@echo 'make uninstall       take it out again (sudo, PG_CONFIG=/usr/bin/pg_config)'
 	@echo 'make check           formats, lint, types, import rules, house rules, quick tests (under 3 minutes)'
 	@echo 'make generate        the files that follow from definitions/, anew'
 	@echo 'make fmt             clang-format and ruff format'
@@ -59,6 +64,7 @@ help:
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  beside each extension that Debian packages for 15; docs/reference/extensions.md anew'
+	@echo 'make walk            README, word by word, on a fresh Debian 12 (as root, with debootstrap)'
 	@echo 'make hooks           run make check before every commit, and look at its subject'
 	@echo 'make lock            write the requirements files anew (needs uv)'
 	@echo 'make clean           remove what was built; .venv and the PostgreSQL cache stay'
@@ -85,18 +91,17 @@ rooms:
 
 # Tests install into private copies (tests/support); this is for the lab and for people.
 extension: venv rooms
-	$(Q)config='$(pg_config)'; test -n "$$config" && \
-		$(MAKE) -C extension install PG_CONFIG="$$config"
+	$(Q)+config='$(pg_config)'; test -n "$$config" && tools/install.sh extension "$$config"
 
 # For people with a server of their own; needs no Python.
-install:
-	$(Q)test -n '$(PG_CONFIG)' || { echo 'Say which server: make install PG_CONFIG=/usr/bin/pg_config'; exit 2; }
-	$(Q)$(MAKE) -C extension install PG_CONFIG='$(PG_CONFIG)'
+install uninstall:
+	$(Q)+tools/install.sh $@ '$(PG_CONFIG)'
 
 # ---- see it, trust it
 
 demo: build
-	$(Q)'$(BIN)/pgflash' lab run oltp-approaches --preset demo
+	$(Q)'$(BIN)/pgflash' lab run oltp-approaches --preset demo --resume unfinished \
+		--pg-config "$$(command -v '$(pg_config)')"
 
 # A real server under the lab's load, with the array alone and with the flash cache.
 example-report: build
@@ -114,6 +119,9 @@ predictions: venv
 # A real browser on a real server; report.png is of the last make demo.
 images: venv-dev rooms
 	$(Q)'$(BIN)/python' tests/browser/make_images.py
+
+# Another compiler than ours may warn of more: that must not stop a user's build.
+test check: export WERROR := -Werror
 
 test: venv-dev rooms
 	$(Q)PG='$(PG)' V='$(V)' JOBS='$(JOBS)' tools/scratch.sh tools/test.sh
@@ -173,6 +181,10 @@ fault-matrix: venv-dev rooms
 # Each test is a story: who attacks, what they prepare, what must not happen.
 hostile: venv-dev rooms
 	$(Q)tools/scratch.sh '$(BIN)/pytest' -v tests/hostile --pg-major=$(MAJOR)
+
+# As root, with debootstrap: README's commands and those of the guides, on a Debian of their own.
+walk:
+	$(Q)tools/walk.sh
 
 # ---- housekeeping
 

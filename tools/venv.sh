@@ -8,6 +8,7 @@
 # is written last, so a half-made or moved .venv is made anew.  Two makes at once wait
 # for each other.  PYTHON=... picks the interpreter.
 set -eu
+trap 'exit 130' INT # pip's own complaint is enough
 cd "$(dirname "$0")/.."
 lock=$1
 
@@ -60,6 +61,13 @@ if ready "$lock" || ready requirements-dev.lock; then
 	exit 0
 fi
 
+# With pip's temporary files.
+needed_mb=300
+[ "$lock" = requirements.lock ] || needed_mb=700
+free_mb=$(($(df --output=avail -k . | tail -n 1) / 1024))
+[ "$free_mb" -ge "$needed_mb" ] || fail \
+	"This folder's disk has $free_mb MB of free space, and .venv needs $needed_mb MB."
+
 echo "Installing $lock into .venv (once) ..."
 # A finished .venv of this folder and this Python takes what the new lock adds in
 # place, so that what runs from it is not pulled away; anything else starts anew.
@@ -73,9 +81,13 @@ else
 	printf '%s\n' "$place" >.venv/.place
 fi
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+# /tmp may be too small for what pip unpacks.
+export TMPDIR=$PWD/.venv/tmp
+mkdir -p "$TMPDIR"
+trap 'rm -rf "$TMPDIR"' EXIT
 .venv/bin/python -m pip install --quiet --require-hashes -r "$lock" || fail \
-	'The Python packages could not be installed (is the network there?).' \
-	'Run the same command again when it is.'
+	'The Python packages could not be installed; pip says why, above.' \
+	'Run the same command again when that is mended; what was downloaded is kept.'
 .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation -e . -e lab ||
 	fail 'pgflash itself could not be installed into .venv.'
 mark "$lock" >".venv/.ready-$lock"
