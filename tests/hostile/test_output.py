@@ -95,7 +95,7 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
     [
         *(f"report --format {form}" for form in ("text", "md", "html", "json")),
         "compare first..last first..last",
-        *(f"advise --flash-bytes 8GB --format {form}" for form in ("table", "md", "json")),
+        *(f"advise --flash-bytes 8GB --format {form}" for form in ("table", "md", "csv", "json")),
         *(f"{name} --format {form}" for name in ("devices", "doctor", "snapshots")
           for form in ("table", "csv", "json")),
         "doctor --all",

@@ -9,7 +9,7 @@ import click
 from pgflash.cli.options import examples, form_option
 from pgflash.cli.output import print_csv, print_json, say
 from pgflash.model.awr import Cell, ReportTable, plain
-from pgflash.report.awr.text import WIDTH, table_lines, wrap
+from pgflash.report.lines import WIDTH, table_lines, wrap
 from pgflash.report.printed import print_table, visible
 from pgflash_lab import api
 from pgflash_lab.cli.options import runs_option

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import examples, form_option
-from pgflash.cli.output import print_json, print_rows, say, terminal_table, write_page
+from pgflash.cli.output import print_json, print_rows, say, say_table, write_page
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
 from pgflash.model.awr import ReportTable, Unit
@@ -241,10 +240,7 @@ def _print_run(run: Run, form: str) -> None:
         ),
         rows=tuple(rows),
     )
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, 160)
-    console.print(terminal_table(table))
+    say_table(table)
     for sentence in api.sentences_of(run):
         say("", sentence)
 

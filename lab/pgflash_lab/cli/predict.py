@@ -5,13 +5,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
-from rich import box
-from rich.console import Console
 
+from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import examples, form_option
-from pgflash.cli.output import Table, print_json, print_records, say
+from pgflash.cli.output import print_json, print_records, say, say_table
 from pgflash.cli.screen import patiently
-from pgflash.model.advice import PredictionCheck, PredictionChecks
+from pgflash.model.advice import PredictionChecks
+from pgflash.model.awr import ReportTable, Source, Unit
+from pgflash.model.words import percent
+from pgflash.report.awr.markdown import markdown_table
+from pgflash.report.printed import print_table
 from pgflash_lab import api
 from pgflash_lab.cli.options import runs_option
 
@@ -55,18 +58,15 @@ def _print(found: Sequence[api.Checked], form: str) -> None:
     elif form == "md":
         say(*markdown(found).split("\n"))
     else:
-        _print_table(found)
+        say_table(_table(found))
+        say()
         for sentence in sentences(found):
             say(sentence)
 
 
 def markdown(found: Sequence[api.Checked]) -> str:
     """Return what was predicted as a table of the guide, and what it comes to."""
-    lines = ["| scenario | approach | predicted | measured | error |", "|---|---|---:|---:|---:|"]
-    for scenario, row in _rows(found):
-        if row.predicted is not None:
-            cells = (scenario, row.title, *_cells(row))
-            lines.append(f"| {' | '.join(cells)} |")
+    lines = markdown_table(print_table(_table(found, explained=False), signs=False))
     return "\n".join([*lines, "", " ".join(sentences(found))])
 
 
@@ -74,7 +74,7 @@ def sentences(found: Sequence[api.Checked]) -> Iterator[str]:
     """Say what the errors come to, altogether and by scenario."""
     yield _together(found).sentence
     parts = [
-        f"{one.scenario} {100 * one.checks.median_error:.0f} %"
+        f"{one.scenario} {percent(one.checks.median_error)}"
         for one in found
         if one.checks.median_error is not None
     ]
@@ -86,20 +86,30 @@ def _together(found: Sequence[api.Checked]) -> PredictionChecks:
     return PredictionChecks(rows=tuple(row for one in found for row in one.checks.rows))
 
 
-def _rows(found: Sequence[api.Checked]) -> Iterator[tuple[str, PredictionCheck]]:
+def _table(found: Sequence[api.Checked], *, explained: bool = True) -> ReportTable:
+    """Return all predictions; unless they are explained, only those that could be made."""
+    rows = []
     for one in found:
-        for place, row in enumerate(one.checks.rows):
-            yield ("" if place else one.scenario), row
-
-
-def _cells(row: PredictionCheck) -> tuple[str, str, str]:
-    if row.predicted is None or row.error is None:
-        return ("", _ratio(row.measured), "")
-    return (_ratio(row.predicted), _ratio(row.measured), f"{100 * row.error:+.0f} %")
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+        for place, check in enumerate(one.checks.rows):
+            scenario = "" if place else one.scenario
+            cells = (scenario, check.title, check.predicted, check.measured, check.error)
+            if explained:
+                rows.append(row(*cells, check.note))
+            elif check.predicted is not None:
+                rows.append(row(*cells))
+    return ReportTable(
+        id="predictions",
+        title="Predictions",
+        columns=(
+            text("scenario", "Scenario"),
+            text("title", "Approach"),
+            figure("predicted", "Predicted", Unit.RATIO, Source.MODELLED),
+            figure("measured", "Measured", Unit.RATIO),
+            figure("error", "Error", Unit.SHARE, Source.MODELLED),
+            *([text("note", "How")] if explained else []),
+        ),
+        rows=tuple(rows),
+    )
 
 
 def _records(found: Sequence[api.Checked]) -> list[dict[str, object]]:
@@ -127,18 +137,3 @@ def _errors(found: Sequence[api.Checked]) -> dict[str, object]:
         "worst": worst.title if worst else "",
         "sentence": together.sentence,
     }
-
-
-def _print_table(found: Sequence[api.Checked]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for head in ("Scenario", "Approach", "Predicted", "Measured", "Error", "How"):
-        table.add_column(head, justify="right" if head in _NUMBERS else "left")
-    for scenario, row in _rows(found):
-        table.add_row(scenario, row.title, *_cells(row), row.note)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, 160)
-    console.print(table)
-
-
-_NUMBERS = frozenset({"Predicted", "Measured", "Error"})

@@ -2,23 +2,33 @@
 """pgflash advise: is storage the bottleneck, and what would flash bring where."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import click
-from rich import box
-from rich.console import Console
 
 from pgflash import api
-from pgflash.cli.options import bytes_of, examples, form_option, probes_option
-from pgflash.cli.output import Table, print_json, say
+from pgflash.analyze.grid import figure, row, text
+from pgflash.cli.options import TABLE_FORMS, bytes_of, examples, form_option, probes_option
+from pgflash.cli.output import print_json, print_records, say, say_table
 from pgflash.cli.report import opened, source_options
 from pgflash.cli.screen import patiently
 from pgflash.errors import UsageError
-from pgflash.model.advice import Advice
-from pgflash.model.words import megabytes
+from pgflash.model.advice import Advice, ApproachAdvice
+from pgflash.model.awr import ReportTable, Source, Unit
+from pgflash.model.words import money
+from pgflash.report.awr.markdown import markdown_table
+from pgflash.report.printed import print_table
 
 _OBJECTS_SHOWN = 12
+#: Parts of a transaction's DB time, by the advice's names.
+_PARTS = {
+    "cpu_ms": "CPU",
+    "disk_ms": "Disk",
+    "flash_ms": "Flash",
+    "commit_ms": "Commit",
+    "other_ms": "Other",
+}
 _PATH = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -55,7 +65,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
 @click.option("--cores", type=click.FloatRange(min=0.1), help="Processor cores, if not as told.")
 @click.option("--approach", default="", help="The approach to plan, not the recommended one.")
 @click.option("--plan", type=_PATH, help="Write its moves to this file, for pgflash plan apply.")
-@form_option("How the advice is printed.", forms=("table", "json", "md"))
+@form_option("How the advice is printed; csv has the approaches.", forms=(*TABLE_FORMS, "md"))
 def advise_command(
     *,
     file: Path | None,
@@ -135,86 +145,84 @@ def advise_command(
         moves = len(made.moves)
     _print(advice, form)
     if plan is not None:
-        say(f"Plan: {plan} ({moves} moves)", err=form == "json")
+        say(f"Plan: {plan} ({moves} moves)", err=form in ("json", "csv"))
 
 
 def _print(advice: Advice, form: str) -> None:
     if form == "json":
         print_json(asdict(advice))
         return
+    if form == "csv":
+        names = tuple(field.name for field in fields(ApproachAdvice))
+        print_records(names, map(asdict, advice.approaches))
+        return
     say(advice.sentence)
     say()
-    tables = [_approaches(advice), *_objects(advice)]
-    for title, heads, rows in tables:
+    for table in (_approaches(advice), *_objects(advice)):
         if form == "md":
-            say(*_markdown(title, heads, rows), "")
+            say(f"**{table.title}**", "", *markdown_table(print_table(table, signs=False)))
         else:
-            _print_table(title, heads, rows)
+            say(table.title)
+            say_table(table)
+        say()
     for way in advice.approaches:
         cost = way.cost_per_1000_tpm
-        price = f"; {way.currency} {cost:,.0f} of storage for 1,000 TPM" if cost else ""
+        price = f"; {money(cost, way.currency)} of storage for 1,000 TPM" if cost else ""
         say(f"- {way.title}: {way.reason}{price}.")
     for note in advice.notes:
         say(f"- {note}")
     say(f"- Array: {advice.array}. Flash: {advice.flash}. From the {advice.source}.")
 
 
-_Printed = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
-
-
-def _approaches(advice: Advice) -> _Printed:
-    present = ("As it is", "x 1", f"{advice.db_time_ms:.2f}", *_parts(None), "")
-    rows: list[tuple[str, ...]] = [present]
+def _approaches(advice: Advice) -> ReportTable:
+    columns = (
+        text("title", "Approach"),
+        figure("ratio", "Rate", Unit.RATIO, Source.MODELLED),
+        figure("db_time_ms", "DB time", Unit.MILLISECONDS, Source.MODELLED),
+        *(
+            figure(name, title, Unit.MILLISECONDS, Source.MODELLED)
+            for name, title in _PARTS.items()
+        ),
+        text("limit", "Then limited by"),
+    )
+    rows = [row("As it is", 1.0, advice.db_time_ms, *(None for _part in _PARTS), "")]
     for way in advice.approaches:
         mark = " *" if way.name == advice.recommended else ""
-        parts = (way.cpu_ms, way.disk_ms, way.flash_ms, way.commit_ms, way.other_ms)
-        ratio, total = f"x {way.ratio:.2f}", f"{way.db_time_ms:.2f}"
-        rows.append((way.title + mark, ratio, total, *_parts(parts), way.limit))
-    title = "Predicted throughput, and ms of DB time a transaction (* recommended)"
-    heads = ("Approach", "Rate", "DB time", "CPU", "Disk", "Flash", "Commit", "Other")
-    return title, (*heads, "Then limited by"), rows
+        parts = (getattr(way, name) for name in _PARTS)
+        rows.append(row(way.title + mark, way.ratio, way.db_time_ms, *parts, way.limit))
+    return ReportTable(
+        id="approaches",
+        title="Predicted throughput, and DB time of a transaction (* recommended)",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
-def _parts(values: tuple[float, ...] | None) -> tuple[str, ...]:
-    return ("",) * 5 if values is None else tuple(f"{value:.2f}" for value in values)
-
-
-def _objects(advice: Advice) -> Iterator[_Printed]:
+def _objects(advice: Advice) -> Iterator[ReportTable]:
     if not advice.objects:
         return
-    rows: list[tuple[str, ...]] = [
-        (
-            one.name,
-            one.kind,
-            "" if one.bytes is None else megabytes(one.bytes),
-            f"{one.saved_s:,.1f}",
-            "" if one.saved_s_per_gb is None else f"{one.saved_s_per_gb:,.0f}",
-            one.verdict,
-            one.reason,
-        )
-        for one in advice.objects[:_OBJECTS_SHOWN]
-    ]
-    heads = ("Object", "Kind", "MB", "Saves s", "s a GB", "Verdict", "Because")
-    yield "Objects by the wait that flash would save", heads, rows
-
-
-_TEXTS = frozenset({"Approach", "Then limited by", "Because", "Object", "Kind", "Verdict"})
-
-
-def _print_table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for head in heads:
-        names = head in ("Approach", "Object")
-        table.add_column(head, justify="left" if head in _TEXTS else "right", no_wrap=names)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
-
-
-def _markdown(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
-    yield f"**{title}**"
-    yield ""
-    yield f"| {' | '.join(heads)} |"
-    yield "|" + "|".join("---" if head in _TEXTS else "---:" for head in heads) + "|"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
+    yield ReportTable(
+        id="objects",
+        title="Objects by the wait that flash would save",
+        columns=(
+            text("name", "Object"),
+            text("kind", "Kind"),
+            figure("bytes", "Size", Unit.BYTES),
+            figure("saved_s", "Saves", Unit.SECONDS, Source.MODELLED),
+            figure("saved_s_per_gb", "s a GB", Unit.RATIO, Source.MODELLED),
+            text("verdict", "Verdict"),
+            text("reason", "Because"),
+        ),
+        rows=tuple(
+            row(
+                one.name,
+                one.kind,
+                one.bytes,
+                one.saved_s,
+                one.saved_s_per_gb,
+                one.verdict,
+                one.reason,
+            )
+            for one in advice.objects[:_OBJECTS_SHOWN]
+        ),
+    )

@@ -6,15 +6,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from pgflash import api
+from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import bytes_of, dsn_option, examples, form_option, probes_option
-from pgflash.cli.output import Table, print_json, print_records, say
+from pgflash.cli.output import print_json, print_records, say, say_table
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import UsageError
+from pgflash.model.awr import ReportTable, Row, Unit
 from pgflash.model.device import DeviceFacts, Probe
-from pgflash.model.words import megabytes, size
+from pgflash.model.words import duration, money, size
+from pgflash.model.words import figure as number
 
 _COLUMNS = (
     "name",
@@ -91,28 +93,30 @@ def _record(one: DeviceFacts) -> dict[str, object]:
 
 
 def _print_devices(found: tuple[DeviceFacts, ...]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("mount point", "device", "media", "file system"):
-        table.add_column(name)
-    for name in ("size", "free"):
-        table.add_column(name, justify="right")
-    table.add_column("holds")
-    for one in found:
-        table.add_row(*_cells(one))
-    Console(soft_wrap=True).print(table)
+    columns = (
+        text("mount_point", "mount point"),
+        text("device", "device"),
+        text("media", "media"),
+        text("file_system", "file system"),
+        figure("size", "size", Unit.BYTES),
+        figure("free", "free", Unit.BYTES),
+        text("parts", "holds"),
+    )
+    rows = tuple(map(_row, found))
+    say_table(ReportTable(id="devices", title="Devices", columns=columns, rows=rows))
     for one in found:
         for line in _notes(one):
             say(f"{one.mount_point or one.name}: {line}.")
 
 
-def _cells(one: DeviceFacts) -> tuple[str, ...]:
-    return (
+def _row(one: DeviceFacts) -> Row:
+    return row(
         one.mount_point or "unknown",
         one.block_device or one.name,
         f"{one.media}{', emulated' if one.emulated else ''}",
         one.file_system,
-        _bytes(one.size_bytes),
-        _bytes(one.free_bytes),
+        one.size_bytes,
+        one.free_bytes,
         ", ".join(one.parts),
     )
 
@@ -126,9 +130,9 @@ def _notes(one: DeviceFacts) -> Iterator[str]:
     if one.queue_depth is not None:
         facts.append(f"{one.queue_depth} requests queued at most")
     if one.read_ahead_bytes is not None:
-        facts.append(f"read-ahead {_bytes(one.read_ahead_bytes)}")
+        facts.append(f"read-ahead {size(one.read_ahead_bytes)}")
     if one.alignment_bytes is not None:
-        facts.append(f"aligned to {_bytes(one.alignment_bytes)}")
+        facts.append(f"aligned to {size(one.alignment_bytes)}")
     if one.mount_options:
         facts.append(f"mounted with {','.join(one.mount_options)}")
     if facts:
@@ -138,22 +142,19 @@ def _notes(one: DeviceFacts) -> Iterator[str]:
     if one.price is not None:
         price = one.price
         yield (
-            f"costs {price.drives} x {price.unit_price:,.2f} {price.currency}"
-            f" + {price.enclosure_price:,.2f} ({price.raid}; {price.source})"
+            f"costs {price.drives} x {money(price.unit_price, price.currency)}"
+            f" + {money(price.enclosure_price, price.currency)} ({price.raid}; {price.source})"
         )
 
 
 def _sentence(probe: Probe) -> str:
     first, last = probe.random_reads[0], probe.random_reads[-1]
     return (
-        f"{first.mean_ms:.3g} ms a random read, {last.iops:,.0f} reads/s with {last.depth} at "
-        f"once, {megabytes(probe.read_bytes_s)} MB/s read and {megabytes(probe.write_bytes_s)} "
-        f"MB/s written in order, {probe.sync_ms:.3g} ms a sync (by {probe.by}, {probe.at})"
+        f"{duration(first.mean_ms / 1000)} a random read, {number(last.iops)} reads/s with "
+        f"{last.depth} at once, {size(probe.read_bytes_s)}/s read and "
+        f"{size(probe.write_bytes_s)}/s written in order, {duration(probe.sync_ms / 1000)} a sync "
+        f"(by {probe.by}, {probe.at})"
     )
-
-
-def _bytes(value: int | None) -> str:
-    return "-" if value is None else size(value)
 
 
 # ---- probe
@@ -224,20 +225,17 @@ def probe_command(
 
 
 def _print_probe(probe: Probe) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("random reads at once", "reads/s", "mean ms", "99 % within ms"):
-        table.add_column(name, justify="right")
-    for point in probe.random_reads:
-        table.add_row(
-            str(point.depth), f"{point.iops:,.0f}", f"{point.mean_ms:.3f}", f"{point.p99_ms:.3f}"
-        )
-    Console(soft_wrap=True).print(table)
-    say(
-        f"In order: {megabytes(probe.read_bytes_s)} MB/s read, "
-        f"{megabytes(probe.write_bytes_s)} MB/s written."
+    columns = (
+        figure("depth", "random reads at once", Unit.COUNT),
+        figure("iops", "reads/s", Unit.PER_SECOND),
+        figure("mean_ms", "mean", Unit.MILLISECONDS),
+        figure("p99_ms", "99 % within", Unit.MILLISECONDS),
     )
+    rows = (row(one.depth, one.iops, one.mean_ms, one.p99_ms) for one in probe.random_reads)
+    say_table(ReportTable(id="probe", title="Random reads", columns=columns, rows=tuple(rows)))
     say(
-        f"A write of 8 kB with its sync: {probe.sync_ms:.3f} ms, 99 % within "
-        f"{probe.sync_p99_ms:.3f} ms."
+        f"In order: {size(probe.read_bytes_s)}/s read, {size(probe.write_bytes_s)}/s written.",
+        f"A write of 8 kB with its sync: {duration(probe.sync_ms / 1000)}, 99 % within "
+        f"{duration(probe.sync_p99_ms / 1000)}.",
+        f"Measured by {probe.by}.",
     )
-    say(f"Measured by {probe.by}.")

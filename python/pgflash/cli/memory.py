@@ -7,13 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from pgflash import api
+from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import examples, form_option
-from pgflash.cli.output import Table, print_json, print_records, say
+from pgflash.cli.output import print_json, print_records, say, say_table
 from pgflash.errors import PgflashError
-from pgflash.model.words import size
+from pgflash.model.awr import ReportTable, Unit
+from pgflash.model.words import duration
 
 _COLUMNS = (
     "name",
@@ -97,32 +98,34 @@ def _print(found: Sequence[api.CacheMemory], form: str) -> None:
     elif not found:
         say("There is none.")
     else:
-        _print_table(found)
+        say_table(_table(found))
 
 
-def _print_table(found: Sequence[api.CacheMemory]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("name", no_wrap=True)  # to be copied
-    for name in ("state", "user", "data directory"):
-        table.add_column(name, overflow="fold")
-    for name in ("size", "age"):
-        table.add_column(name, justify="right")
-    for one in found:
-        state = f"{one.state}: {one.why}" if one.why else str(one.state)
-        directory = one.data_directory or f"unknown: {one.where}"
-        table.add_row(one.name, state, one.user, directory, size(one.size_bytes), _age(one.age_s))
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, 160)
-    console.print(table)
+def _table(found: Sequence[api.CacheMemory]) -> ReportTable:
+    return ReportTable(
+        id="memory",
+        title="Memory of caches",
+        columns=(
+            text("name", "name"),
+            text("state", "state"),
+            text("user", "user"),
+            text("data_directory", "data directory"),
+            figure("size", "size", Unit.BYTES),
+            text("age", "age"),
+        ),
+        rows=tuple(
+            row(
+                one.name,
+                f"{one.state}: {one.why}" if one.why else str(one.state),
+                one.user,
+                one.data_directory or f"unknown: {one.where}",
+                one.size_bytes,
+                duration(one.age_s),
+            )
+            for one in found
+        ),
+    )
 
 
 def _pids(pids: Sequence[int]) -> str:
     return " ".join(map(str, pids))
-
-
-def _age(seconds: float) -> str:
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -15,17 +15,19 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.style import StyleType
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from pgflash.errors import UsageError
-from pgflash.model.awr import ReportTable
+from pgflash.model.awr import Column, ReportTable, Row, Unit
+from pgflash.report.lines import blocks
 from pgflash.report.printed import print_table, shown, visible
 from pgflash.trusted import write_file
 
@@ -33,6 +35,8 @@ from pgflash.trusted import write_file
 _FORMULA = re.compile("[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 #: Of a page: control characters, and those that turn the direction of what follows.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+#: Of what is read by a program, or later.
+_PIPED_WIDTH = 160
 _NUMBER = re.compile(r"[+-]?\d[\d.,]*(e[+-]?\d+)?( ?%)?", re.IGNORECASE)
 
 
@@ -65,7 +69,7 @@ def cell(text: str) -> str:
 
 
 class Table(RichTable):
-    """A table whose cells are texts of anybody's."""
+    """A table of a window, whose cells are texts of anybody's, cut where the window ends."""
 
     def add_row(
         self,
@@ -78,16 +82,25 @@ class Table(RichTable):
         super().add_row(*cells, style=style, end_section=end_section)
 
 
-def terminal_table(table: ReportTable) -> Table:
-    """Return a table of values as a terminal shows it, each unit beside its column's title."""
-    printed = print_table(table)
-    found = Table(box=None, pad_edge=False, header_style="bold")
-    for one in printed.columns:
-        head = f"{one.title} {one.unit}".strip()
-        found.add_column(cell(head), justify="left" if one.words else "right")
-    for row in printed.rows:
-        found.add_row(*(one.text for one in row.cells))
-    return found
+def table_text(table: ReportTable, width: int) -> Text:
+    """Return a table for a terminal of this width, each unit beside its column's title."""
+    printed = print_table(table, signs=False)
+    columns = tuple(
+        replace(one, title=f"{one.title} {one.unit}".strip(), unit="") for one in printed.columns
+    )
+    lines: list[Text] = []
+    for block in blocks(replace(printed, columns=columns), width):
+        lines += [Text()] if lines else []
+        lines += [Text(line.rstrip(), style="bold") for line in block.head]
+        lines += [Text(line.rstrip()) for line in block.rows]
+    return Text("\n").join(lines)
+
+
+def say_table(table: ReportTable) -> None:
+    """Print a table, as wide as the terminal; no number in it is cut."""
+    console = Console()
+    width = console.width if console.is_terminal else _PIPED_WIDTH
+    console.print(table_text(table, width), soft_wrap=True)
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:
@@ -130,9 +143,9 @@ def print_rows(form: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
     elif form == "csv":
         print_csv(head, rows)
     else:
-        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-        for row in (head, *rows):
-            say("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip())
+        columns = tuple(Column(name=name, title=name, unit=Unit.TEXT) for name in head)
+        cells = tuple(Row(cells=tuple(one)) for one in rows)
+        say_table(ReportTable(id="", title="", columns=columns, rows=cells))
 
 
 def write_page(text: str, output: Path | None, *, what: str) -> None:

@@ -7,16 +7,17 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from pgflash import api
+from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import Table, print_json, print_records, say
+from pgflash.cli.output import print_json, print_records, print_rows, say, say_table
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
+from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.moments import print_moment
-from pgflash.model.plan import MoveKind, Plan
-from pgflash.model.words import megabytes
+from pgflash.model.plan import Move, MoveKind, Plan
+from pgflash.model.words import duration
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
@@ -34,7 +35,7 @@ def plan() -> None:
 def show(*, file: Path | None, form: str) -> None:
     """Show the moves of a plan, and how far each has come; without FILE list the plans."""
     if file is None:
-        _list()
+        _list(form)
         return
     found = api.plan_show(file)
     records = [_record(found, index) for index in range(len(found.moves))]
@@ -93,21 +94,25 @@ def show_looks(found: Plan, dsn: str) -> tuple[api.Seen, ...]:
     """Print what each move would mean; raise the reason of the first that is refused."""
     with patiently("looking at what would move"):
         seen = api.plan_look(found, dsn=dsn)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("what", "from", "to"):
-        table.add_column(name, overflow="fold")
-    for name in ("MB", "about"):
-        table.add_column(name, justify="right")
-    for one in seen:
-        if one.look is not None:
-            table.add_row(
-                " ".join(filter(None, (one.move.kind.value, one.move.name))),
-                one.look.here,
-                one.look.there,
-                megabytes(one.look.bytes),
-                "already there" if one.look.is_there else _about(one.look.about_s),
-            )
-    Console(soft_wrap=True).print(table)
+    columns = (
+        text("what", "what"),
+        text("here", "from"),
+        text("there", "to"),
+        figure("bytes", "size", Unit.BYTES),
+        text("about", "about"),
+    )
+    rows = (
+        row(
+            _what(one.move),
+            one.look.here,
+            one.look.there,
+            one.look.bytes,
+            "already there" if one.look.is_there else _about(one.look.about_s),
+        )
+        for one in seen
+        if one.look is not None
+    )
+    say_table(ReportTable(id="looks", title="Moves", columns=columns, rows=tuple(rows)))
     for line in _remarks(seen):
         say(line)
     _print_commands(found)
@@ -175,11 +180,11 @@ def _ask(question: str) -> bool:
 
 
 def _about(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return "" if seconds is None else duration(max(seconds, 1))
+
+
+def _what(move: Move) -> str:
+    return " ".join(filter(None, (move.kind.value, move.name)))
 
 
 def _record(found: Plan, index: int) -> dict[str, object]:
@@ -199,36 +204,50 @@ def _record(found: Plan, index: int) -> dict[str, object]:
 
 
 def _print_plan(found: Plan) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("state", "what", "from", "to"):
-        table.add_column(name, overflow="fold")
-    for name in ("MB", "s"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    for move, record in zip(found.moves, found.records, strict=True):
-        table.add_row(
+    columns = (
+        text("state", "state"),
+        text("what", "what"),
+        text("was", "from"),
+        text("to", "to"),
+        figure("bytes", "size", Unit.BYTES),
+        figure("seconds", "took", Unit.SECONDS),
+        text("message", ""),
+    )
+    rows = (
+        row(
             record.state.value,
-            " ".join(filter(None, (move.kind.value, move.name))),
+            _what(move),
             record.was,
             move.to,
-            megabytes(move.bytes),
-            f"{record.seconds:.0f}" if record.seconds else "",
+            move.bytes,
+            record.seconds or None,
             record.message or record.step or move.why,
         )
-    Console(soft_wrap=True).print(table)
+        for move, record in zip(found.moves, found.records, strict=True)
+    )
+    say_table(
+        ReportTable(id="plan", title="Moves", columns=columns, rows=tuple(rows), key=("what",))
+    )
 
 
-def _list() -> None:
+def _list(form: str) -> None:
     """List the plans that nobody named a file for."""
     paths = sorted(api.plan_folder().glob("*.json"))
-    if not paths:
+    if not paths and form == "table":
         say(f"There are no plans in {api.plan_folder()}.")
-    for path in paths:
-        try:
-            found = api.plan_show(path)
-        except PgflashError as error:
-            say(f"{path}  {error.message}")
-            continue
-        states = dict.fromkeys(record.state.value for record in found.records)
-        when = print_moment(found.made_at)
-        say(f"{path}  {when}  {len(found.moves)} moves, {', '.join(states)}")
+        return
+    rows = [_listed(path) for path in paths]
+    if form != "table":
+        print_rows(form, ("file", "made_at", "moves", "states"), rows)
+        return
+    for file, when, moves, states in rows:  # not in columns: the path is to be copied
+        say("  ".join(filter(None, (file, when, f"{moves} moves, {states}" if moves else states))))
+
+
+def _listed(path: Path) -> tuple[str, ...]:
+    try:
+        found = api.plan_show(path)
+    except PgflashError as error:
+        return (str(path), "", "", error.message)
+    states = dict.fromkeys(record.state.value for record in found.records)
+    return (str(path), print_moment(found.made_at), str(len(found.moves)), ", ".join(states))

@@ -6,16 +6,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from pgflash import api
+from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import Table, complain, print_json, print_records, say
+from pgflash.cli.output import complain, print_json, print_records, say, say_table
 from pgflash.cli.report import one_source
 from pgflash.cli.screen import patiently
 from pgflash.errors import PgflashError, UsageError
+from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.moments import read_duration
 from pgflash.model.snapshot import SnapshotHead
+from pgflash.model.words import duration
 
 _COLUMNS = (
     "id",
@@ -98,7 +100,7 @@ def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
     with patiently("taking a snapshot"):
         head, dropped = api.snapshot(dsn=dsn, path=store, drop_before=before)
     gone = f", {dropped} older dropped" if dropped else ""
-    say(f"snapshot {head.id}, taken in {head.took_ms:.0f} ms{gone}")
+    say(f"snapshot {head.id}, taken in {duration(head.took_ms / 1000)}{gone}")
 
 
 @click.command(
@@ -124,8 +126,10 @@ def snapshots_command(*, dsn: str | None, store: Path | None, form: str) -> None
         print_json([_record(head) for head in heads])
     elif form == "csv":
         print_records(_COLUMNS, map(_record, heads))
+    elif heads:
+        say_table(_table(heads))
     else:
-        _print_table(heads)
+        say("There are no snapshots. Take one: pgflash snapshot")
 
 
 def _record(head: SnapshotHead) -> dict[str, object]:
@@ -136,29 +140,30 @@ def _record(head: SnapshotHead) -> dict[str, object]:
     }
 
 
-def _print_table(heads: tuple[SnapshotHead, ...]) -> None:
-    if not heads:
-        say("There are no snapshots. Take one: pgflash snapshot")
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("id", "ms"):
-        table.add_column(name, justify="right")
+def _table(heads: tuple[SnapshotHead, ...]) -> ReportTable:
+    rows = []
     zone = heads[-1].taken_at.tzinfo
-    for name in (f"taken at, {zone}", "server since", "origin", "version"):
-        table.add_column(name)
     since = None
     for head in heads:
         began = "" if head.started_at == since else _second(head.started_at)
         since = head.started_at
-        table.add_row(
-            str(head.id),
-            f"{head.took_ms:.0f}",
-            _second(head.taken_at),
-            began,
-            head.origin,
-            f"{head.major}.{head.server_version_num % 10_000}",
+        version = f"{head.major}.{head.server_version_num % 10_000}"
+        rows.append(
+            row(str(head.id), head.took_ms, _second(head.taken_at), began, head.origin, version)
         )
-    Console(soft_wrap=True).print(table)
+    return ReportTable(
+        id="snapshots",
+        title="Snapshots",
+        columns=(
+            text("id", "id"),
+            figure("took", "took", Unit.MILLISECONDS),
+            text("taken_at", f"taken at, {zone}"),
+            text("started_at", "server since"),
+            text("origin", "origin"),
+            text("version", "version"),
+        ),
+        rows=tuple(rows),
+    )
 
 
 def _second(moment: datetime) -> str:

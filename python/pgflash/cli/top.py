@@ -17,10 +17,10 @@ from rich.live import Live
 
 from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import Table, print_json, terminal_table, words
+from pgflash.cli.output import Table, print_json, table_text, words
 from pgflash.model.awr import ReportTable
 from pgflash.model.live import Sample, Stretch, StretchRow
-from pgflash.model.words import percent
+from pgflash.model.words import figure, percent
 
 
 @click.command(
@@ -146,18 +146,19 @@ def _of_minute(
 def _spent(rows: tuple[StretchRow, ...], named: str) -> RenderableType:
     """Return the rows as a table that is no wider than the window."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    table.add_column("Active", justify="right")
-    table.add_column("Share", justify="right")
+    table.add_column("Active", justify="right", no_wrap=True)
+    table.add_column("Share", justify="right", no_wrap=True)
     table.add_column("Mostly", no_wrap=True)
     table.add_column(named, no_wrap=True, overflow="ellipsis", ratio=1)
     for row in rows:
         what = row.detail if row.detail and named == "Statement" else f"{row.name} {row.detail}"
-        table.add_row(f"{row.seconds / 60:.2f}", percent(row.share), row.wait_class, what)
+        table.add_row(figure(row.seconds / 60), percent(row.share), row.wait_class, what)
     return table
 
 
 #: From so many columns on, tables stand beside each other, so that all fits into 24 lines.
 WIDE = 80
+_GAP = 4
 _LEFT, _RIGHT = ("Average active sessions by wait class", "Latency in ms"), ("Requests",)
 
 
@@ -169,21 +170,22 @@ def _page(watch: api.Watch, sample: Sample | None, *, width: int) -> RenderableT
     head = words(f"{sample.at[11:19]}  {sample.headline}", style="bold")
     found = {one.title: one for one in api.sample_tables(sample)}
     if width < WIDE:
-        return Group(head, *(_spaced(one) for one in found.values()))
-    beside = Table.grid(padding=(0, 4))
-    beside.add_row(
-        *(
-            Group(*(_spaced(found.pop(title)) for title in side if title in found))
-            for side in (_LEFT, _RIGHT)
-        )
-    )
+        return Group(head, *(_spaced(one, width or WIDE) for one in found.values()))
+    half = (width - _GAP) // 2
+    sides = [
+        Group(*(_spaced(found.pop(title), half) for title in side if title in found))
+        for side in (_LEFT, _RIGHT)
+    ]
     first, *others = found.values()
-    return Group(head, _table(first), *(_spaced(one) for one in others), beside)
+    above = (_table(first, width), *(_spaced(one, width) for one in others))
+    beside = Table.grid(padding=(0, _GAP))
+    beside.add_row(*sides)
+    return Group(head, *above, beside)
 
 
-def _spaced(one: ReportTable) -> RenderableType:
-    return Group(words(""), _table(one))
+def _spaced(one: ReportTable, width: int) -> RenderableType:
+    return Group(words(""), _table(one, width))
 
 
-def _table(one: ReportTable) -> RenderableType:
-    return Group(words(one.title), terminal_table(one) if one.rows else words("none"))
+def _table(one: ReportTable, width: int) -> RenderableType:
+    return Group(words(one.title), table_text(one, width) if one.rows else words("none"))

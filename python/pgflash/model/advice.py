@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
 from pgflash.model.sizes import GB
+from pgflash.model.words import change, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,7 @@ class PredictionChecks:
             return "Nothing could be predicted."
         return (
             f"The median error of {len(self.errors)} predictions is "
-            f"{100 * self.median_error:.0f} %, the worst is {100 * worst.error:+.0f} % "
+            f"{percent(self.median_error)}, the worst is {change(worst.error)} "
             f"({worst.title})."
         )
 

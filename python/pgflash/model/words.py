@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgflash.model.awr import Number, Unit
-from pgflash.model.sizes import MB, unit_for
+from pgflash.model.sizes import unit_for
 
 #: Takes the place of a number that is not known.
 NOTHING = "–"
@@ -67,6 +67,21 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
+def money(value: float, currency: str) -> str:
+    """Return a price, with cents if they matter: 99.50 USD, 12,345 USD."""
+    return f"{_fixed(value, 2 if abs(value) < 1000 else 0)} {currency}"
+
+
+def change(share: float) -> str:
+    """Return by how much something is more or less than it was: +33 %, -4.9 %."""
+    return f"{'+' if share >= 0 else ''}{percent(share)}"
+
+
+def precisely(value: float) -> str:
+    """Return a number that is set beside one that should be equal: with six digits, 1,234.56."""
+    return f"{value:,.0f}" if abs(value) >= 100_000 else f"{value:,.6g}"
+
+
 def things(value: float, one: str, many: str = "") -> str:
     """Return a number with its noun."""
     return f"{count(value)} {one if round(value) == 1 else many or one + 's'}"
@@ -80,13 +95,8 @@ def size(value: float | None) -> str:
     return f"{value:.0f} bytes" if factor == 1 else f"{figure(value / factor)} {unit}"
 
 
-def megabytes(value: float, *, decimals: int = 0) -> str:
-    """Return bytes as a number of MB, for columns and rates that say so: 1,234."""
-    return f"{value / MB:,.{decimals}f}"
-
-
 def duration(seconds: float | None) -> str:
-    """Return the duration of a call or of a period: 280 µs, 13.6 ms, 45.0 s, 10.0 min, 3.0 h."""
+    """Return how long a call or a period took: 280 µs, 13.6 ms, 45.0 s, 10.0 min, 3.0 h, 8.0 d."""
     if seconds is None:
         return NOTHING
     if abs(seconds) < 1e-3:
@@ -95,9 +105,10 @@ def duration(seconds: float | None) -> str:
         return f"{figure(seconds * 1e3)} ms"
     if abs(seconds) < 120:
         return f"{figure(seconds)} s"
-    if abs(seconds) < 7200:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 3600:.1f} h"
+    for unit, length in (("min", 60), ("h", 3600)):
+        if abs(seconds) < 120 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds / 86_400:.1f} d"
 
 
 def times(value: float) -> str:
@@ -159,7 +170,7 @@ class Scale:
         if self.unit is Unit.SHARE:
             return f"{_fixed(100 * value, 1)} %"
         if isinstance(value, int) and self.unit in _WHOLE and self.divisor == 1:
-            return _whole(value)
+            return whole(value)
         scaled = value / self.divisor
         return figure(scaled) if self.decimals is None else _fixed(scaled, self.decimals)
 
@@ -179,6 +190,6 @@ def _fixed(value: float, decimals: int) -> str:
     return f"<{least}" if value > 0 else f">-{least}"
 
 
-def _whole(value: int) -> str:
-    """Return a whole number."""
-    return f"{value:,}" if abs(value) < _PLAIN_MAX else f"{float(value):.3e}"
+def whole(value: float) -> str:
+    """Return a whole number with all its digits: 1,048,576."""
+    return f"{value:,.0f}" if abs(value) < _PLAIN_MAX else f"{float(value):.3e}"

@@ -13,7 +13,7 @@ import time
 from psycopg import sql
 
 from pgflash.model.plan import Move
-from pgflash.model.words import megabytes
+from pgflash.model.words import size
 from pgflash.place import speed
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import GoneError, PlaceError
@@ -101,7 +101,7 @@ class DatabaseMover:
             lock="Nobody can connect to the database while it is copied, and nobody may be "
             "connected.",
             about_s=size_bytes / speed.ASSUMED_BYTES_S,
-            speed=f"assumed {megabytes(speed.ASSUMED_BYTES_S)} MB/s",
+            speed=f"assumed {size(speed.ASSUMED_BYTES_S)}/s",
             warnings=(f"Connected now: {users}.",) if users else (),
             is_there=found == here,
         )

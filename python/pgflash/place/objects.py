@@ -25,7 +25,7 @@ from psycopg import sql
 from pgflash.errors import PgflashError
 from pgflash.model.plan import Move, MoveKind
 from pgflash.model.sizes import MB
-from pgflash.model.words import megabytes
+from pgflash.model.words import size
 from pgflash.place import repack, speed
 from pgflash.place.building import built_bytes, sort_bytes
 from pgflash.place.cluster import Cluster
@@ -191,7 +191,7 @@ class RelationMover:
             None if file is None else cluster.read_bytes_s(file), cluster.write_bytes_s(folder)
         )
         if method in {"reindex", "repack"} and bytes_s > _BUILD_BYTES_S:
-            return _BUILD_BYTES_S, f"building assumed to be {megabytes(_BUILD_BYTES_S)} MB/s"
+            return _BUILD_BYTES_S, f"building assumed to be {size(_BUILD_BYTES_S)}/s"
         return bytes_s, source
 
     def _wal_warning(self, relation: Relation) -> Iterator[str]:

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from pgflash.model.sizes import MB
-from pgflash.model.words import megabytes
+from pgflash.model.words import size
 from pgflash.place import files
 from pgflash.place.owner import Owner
 from pgflash.trusted import ROOT, ChangeableError, opened_parent
@@ -78,5 +78,5 @@ def slower(one: float | None, other: float | None) -> tuple[float, str]:
     """Return the speed of a copy between two devices, and how it is known."""
     known = [speed for speed in (one, other) if speed is not None]
     if not known:
-        return ASSUMED_BYTES_S, f"assumed {megabytes(ASSUMED_BYTES_S)} MB/s"
-    return min(known), f"measured {megabytes(min(known))} MB/s"
+        return ASSUMED_BYTES_S, f"assumed {size(ASSUMED_BYTES_S)}/s"
+    return min(known), f"measured {size(min(known))}/s"

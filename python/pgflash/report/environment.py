@@ -6,6 +6,7 @@ from functools import cache
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from pgflash.model.awr import Source
+from pgflash.model.words import count
 from pgflash.report.printed import MEANS, SIGNS
 
 
@@ -21,4 +22,5 @@ def environment(package: str = "pgflash.report") -> Environment:
     )
     made.globals["sources"] = [(source, SIGNS[source], MEANS[source]) for source in Source]
     made.globals["signs"] = SIGNS
+    made.filters["number"] = count
     return made

@@ -90,9 +90,12 @@ class PrintedTable:
 
 
 def print_table(
-    table: ReportTable, *, rows_max: int | None = None, text_max: int = 2000
+    table: ReportTable, *, rows_max: int | None = None, text_max: int = 2000, signs: bool = True
 ) -> PrintedTable:
-    """Return the table's texts: at most this many first rows, and characters in a text."""
+    """Return the table's texts: at most this many first rows, and characters in a text.
+
+    Without SIGNS, which a page explains, nothing says where a number comes from.
+    """
     kept = _kept(table.rows, rows_max)
     scales = _scales(table)
     return PrintedTable(
@@ -104,13 +107,13 @@ def print_table(
             PrintedColumn(
                 title=visible(column.title),
                 unit="" if _says(visible(column.title), scale.label) else scale.label,
-                source=None if column.is_text else column.source,
+                source=column.source if signs and not column.is_text else None,
                 note=visible(column.note),
                 words=column.is_text,
             )
             for column, scale in zip(table.columns, scales, strict=True)
         ),
-        rows=tuple(_print_row(row, table.columns, scales, text_max) for row in kept),
+        rows=tuple(_print_row(row, table.columns, scales, text_max, signs) for row in kept),
         key=tuple(place for place, column in enumerate(table.columns) if column.name in table.key),
         rows_left_out=len(table.rows) - len(kept),
     )
@@ -174,13 +177,15 @@ def _kept(rows: tuple[Row, ...], rows_max: int | None) -> tuple[Row, ...]:
 
 
 def _print_row(
-    row: Row, columns: Sequence[Column], scales: Sequence[Scale], text_max: int
+    row: Row, columns: Sequence[Column], scales: Sequence[Scale], text_max: int, signs: bool
 ) -> PrintedRow:
     own = _scales_within(row)
     cells = [
         _print_cell(cell, column, scale, row, own, text_max)
         for cell, column, scale in zip(row.cells, columns, scales, strict=True)
     ]
+    if not signs:
+        cells = [PrintedCell(text=cell.text) for cell in cells]
     word = _ROW_WORDS.get(row.mark)
     if word is not None and cells:
         cells[0] = PrintedCell(text=f"{cells[0].text} ({word})", source=cells[0].source)

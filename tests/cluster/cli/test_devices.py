@@ -100,7 +100,7 @@ def test_prices_and_probes_are_shown_beside_their_devices(
     assert main(["devices", *words]) == 0
     table = capsys.readouterr().out
     assert "99.50 USD" in table
-    assert "ms a sync (by pgflash" in table
+    assert "s a sync (by pgflash" in table
 
 
 def test_the_list_as_csv_and_all_devices_of_the_machine(

@@ -88,6 +88,8 @@ def test_what_is_done_is_kept_in_a_plan_that_is_listed_shown_and_undone(
     assert f"pgflash plan undo {path}" in text
     assert tablespace_of(placed, "stock_pkey") == "flash"
     assert f"{path}" in said(capsys, 0, "plan", "show")
+    (listed,) = json.loads(said(capsys, 0, "plan", "show", "--format", "json"))
+    assert (listed["file"], listed["moves"], listed["states"]) == (str(path), "2", "done")
     assert "public.stock" in said(capsys, 0, "plan", "show", str(path))
     shown = json.loads(said(capsys, 0, "plan", "show", str(path), "--format", "json"))
     assert [move["state"] for move in shown["moves"]] == ["done", "done"]

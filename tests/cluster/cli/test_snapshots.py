@@ -34,8 +34,8 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
 
 def test_a_snapshot_is_taken_and_listed(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     dsn = ("--dsn", server.conninfo())
-    taken = [re.match(r"snapshot (\d+), taken in \d+ ms\n", output(capsys, "snapshot", *dsn))]
-    taken.append(re.match(r"snapshot (\d+), taken in \d+ ms\n", output(capsys, "snapshot", *dsn)))
+    said = [output(capsys, "snapshot", *dsn) for _time in range(2)]
+    taken = [re.match(r"snapshot (\d+), taken in [\d.]+ (µs|ms|s)\n", one) for one in said]
     ids = [int(match[1]) for match in taken if match]
     assert len(ids) == 2
     listed = json.loads(output(capsys, "snapshots", *dsn, "--format", "json"))

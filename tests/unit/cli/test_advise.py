@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash advise: an answer that begins with a sentence, in three forms; plans; errors."""
+"""pgflash advise: an answer that begins with a sentence, in four forms; plans; errors."""
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -44,11 +46,20 @@ def test_json_holds_what_the_table_shows(kept: str, capsys: pytest.CaptureFixtur
     assert all(way["ratio"] >= 1 for way in advice["approaches"])
 
 
+def test_csv_has_the_approaches_of_json(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", kept, "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert main(["advise", kept, "--format", "json"]) == 0
+    ways = json.loads(capsys.readouterr().out)["approaches"]
+    assert [row["name"] for row in rows] == [way["name"] for way in ways]
+    assert [float(row["ratio"]) for row in rows] == [way["ratio"] for way in ways]
+
+
 def test_markdown_has_a_row_for_each_way(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["advise", kept, "--format", "md"]) == 0
     shown = capsys.readouterr().out
     assert "| WAL on flash" in shown
-    assert "|---|---:|" in shown
+    assert "| :-- | --: |" in shown
 
 
 def test_an_awr_report_is_answered_the_same(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgflash.model.sizes import VENDOR_GB, read_size, read_vendor_size, unit_for
-from pgflash.model.words import figure, megabytes, size
+from pgflash.model.words import figure, size
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,3 @@ def test_sizes_are_printed_in_the_largest_unit_that_makes_one() -> None:
         "1.00 PB",
     ]
     assert unit_for(5 * 2**20, least=10) == ("kB", 1024)
-    assert megabytes(1234.4 * 2**20) == "1,234"

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgflash.model.awr import Number, Row, RowMark, Source, Unit
-from pgflash.model.words import NOTHING, duration, figure, print_number
+from pgflash.model.words import (
+    NOTHING,
+    change,
+    duration,
+    figure,
+    money,
+    precisely,
+    print_number,
+    whole,
+)
 from pgflash.report.awr.order import RANKING_ROWS_MAX, rows_for_people
 from pgflash.report.printed import print_table, print_time, visible
 from support.reports import EXACT, MODELLED, SAMPLED, column, table
@@ -186,7 +195,25 @@ def test_times_are_shown_as_clocks_showed_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("elapsed_s", "text"), [(9.53, "9.53 s"), (600.0, "10.0 min"), (86400.0, "24.0 h")]
+    ("elapsed_s", "text"),
+    [(9.53, "9.53 s"), (600.0, "10.0 min"), (86400.0, "24.0 h"), (8 * 86400.0, "8.0 d")],
 )
 def test_durations(elapsed_s: float, text: str) -> None:
     assert duration(elapsed_s) == text
+
+
+def test_prices_have_cents_where_they_matter() -> None:
+    assert [money(one, "EUR") for one in (99.5, 1234.56)] == ["99.50 EUR", "1,235 EUR"]
+
+
+def test_a_change_has_its_sign() -> None:
+    assert [change(one) for one in (0.333, -0.049, 0.0)] == ["+33 %", "-4.9 %", "+0 %"]
+
+
+def test_numbers_that_are_compared_have_all_digits_that_matter() -> None:
+    assert [whole(one) for one in (0, 7, 1_048_576.0)] == ["0", "7", "1,048,576"]
+    assert [precisely(one) for one in (0.03519737, 1234.5678, 21_467_471)] == [
+        "0.0351974",
+        "1,234.57",
+        "21,467,471",
+    ]

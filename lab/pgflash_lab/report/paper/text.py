@@ -6,7 +6,7 @@ Anybody may have written a run's titles, so control characters are made visible.
 
 from collections.abc import Iterator
 
-from pgflash.report.awr.text import WIDTH, hanging, heading, table_lines, wrap
+from pgflash.report.lines import WIDTH, hanging, heading, table_lines, wrap
 from pgflash.report.printed import print_table, visible
 from pgflash_lab.model.exhibit import Exhibit, PaperPage
 

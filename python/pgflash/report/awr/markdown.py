@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from pgflash.model.awr import AwrReport, CompareReport, Finding, RowMark, Source
+from pgflash.model.words import count
 from pgflash.report.awr.heads import facts, title_of
 from pgflash.report.awr.order import grouped, is_over_time
 from pgflash.report.printed import (
@@ -97,13 +98,18 @@ def _table(table: PrintedTable) -> Iterator[str]:
     if not table.rows:
         yield "Nothing to show."
         return
+    yield from markdown_table(table)
+
+
+def markdown_table(table: PrintedTable) -> Iterator[str]:
+    """Yield the columns and rows of a table."""
     yield _row([_head(column) for column in table.columns])
     yield _row([":--" if column.words else "--:" for column in table.columns])
     for row in table.rows:
         yield _row(_cells(row))
     if table.rows_left_out:
         yield ""
-        yield f"... and {table.rows_left_out:,} more rows."
+        yield f"... and {count(table.rows_left_out)} more rows."
 
 
 def _head(column: PrintedColumn) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgflash.cli import main
+from pgflash.model.words import percent
 from pgflash_lab.api import read_run
 from support.cluster import REPOSITORY
 
@@ -54,7 +55,7 @@ def test_the_newest_finished_run_of_each_scenario_is_compared(
         assert row["error"] == pytest.approx(row["predicted"] / row["measured"] - 1)
     assert found["median_error"] == pytest.approx(statistics.median(map(abs, errors)))
     assert abs(found["worst_error"]) == max(map(abs, errors))
-    assert f"{100 * found['median_error']:.0f} %" in found["sentence"]
+    assert percent(found["median_error"]) in found["sentence"]
 
 
 def test_a_table_ends_with_the_median_and_the_worst(

@@ -2,14 +2,13 @@
 """The report as plain text: its width, and that nothing is lost in it."""
 
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from pgflash.model.awr import AwrReport, CompareReport, Row, RowMark, Unit
 from pgflash.report.awr import render
-from pgflash.report.awr.text import WIDTH, wrap
+from pgflash.report.lines import WIDTH
 from pgflash.report.printed import print_table
-from support.any_report import reports, texts
+from support.any_report import reports
 from support.reports import SAMPLED, column, report, table, whole_report
 
 
@@ -32,14 +31,6 @@ def test_every_cell_stands_in_the_text(any_report: AwrReport | CompareReport) ->
                 # A cell that is wrapped stands between others: look for its first word.
                 first, *_ = cell.text.split(" ")
                 assert first[:8] in letters
-
-
-@given(texts, st.integers(min_value=2, max_value=40))
-def test_wrapping_loses_nothing_and_keeps_the_width(text: str, width: int) -> None:
-    plain = " ".join(text.split())
-    lines = wrap(plain, width)
-    assert all(cell_len(line) <= width for line in lines)
-    assert "".join(lines).replace(" ", "") == plain.replace(" ", "")
 
 
 def test_a_table_is_laid_out_with_words_left_and_numbers_right() -> None:

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Tables as lines of plain text: for terminals, logs and mail.
+
+Text columns shrink first: their cells are wrapped.  A table whose numbers alone are too wide is
+printed in several blocks, each with the columns that name the rows, so that no number is ever cut.
+Widths are those of a terminal: an ideograph takes two columns, an accent none.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, get_character_cell_size
+
+from pgflash.model.awr import RowMark
+from pgflash.model.words import count
+from pgflash.report.printed import SIGNS, PrintedColumn, PrintedRow, PrintedTable
+
+#: Of a report's lines.
+WIDTH = 100
+#: Minimum width of a text column.
+_TEXT_MIN = 16
+#: A cell that names its row, or has a number in it, is not wrapped if it is no wider.
+_WHOLE_MAX = 32
+#: A time is not broken.
+_TIME_MIN = len("2026-11-22 10:00:00")
+_GAP = "  "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Columns of a table that fit side by side, as lines."""
+
+    head: tuple[str, ...]
+    ruler: str
+    rows: tuple[str, ...]
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Return the text in lines no wider than WIDTH, broken at spaces if there are any."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split(" "):
+        joined = f"{line} {word}" if line else word
+        if cell_len(joined) <= width:
+            line = joined
+            continue
+        if line:
+            lines.append(line)
+        *full, line = _chopped(word, width)
+        lines.extend(full)
+    return [*lines, line]
+
+
+def _chopped(word: str, width: int) -> list[str]:
+    """Cut one word into pieces no wider than WIDTH."""
+    pieces, piece, used = [], "", 0
+    for character in word:
+        size = get_character_cell_size(character)
+        if used + size > width and piece:
+            pieces.append(piece)
+            piece, used = "", 0
+        piece += character
+        used += size
+    return [*pieces, piece]
+
+
+def heading(text: str) -> Iterator[str]:
+    """Yield a heading of a part."""
+    yield text.upper()
+    yield "-" * WIDTH
+
+
+def hanging(head: str, text: str) -> Iterator[str]:
+    """Yield the text after its head, with further lines aligned under the first one."""
+    indent = " " * len(head)
+    for number, line in enumerate(wrap(text, WIDTH - len(head))):
+        yield (indent if number else head) + line
+
+
+def table_lines(table: PrintedTable) -> Iterator[str]:
+    """Yield a table of a report, with its title, its blocks and its notes."""
+    yield ""
+    yield from wrap(f"{table.title} [{table.id}]", WIDTH)
+    if table.missing_reason:
+        yield from hanging("  ", f"No rows. {table.missing_reason}")
+        return
+    if table.note:
+        yield from hanging("  ", table.note)
+    if not table.rows:
+        yield "  Nothing to show."
+        return
+    for block in blocks(table, WIDTH):
+        yield from ("", *block.head, block.ruler, *block.rows)
+    for note in table.column_notes:
+        yield from hanging("  ", note)
+
+
+def blocks(table: PrintedTable, width: int) -> Iterator[Block]:
+    """Yield the columns and rows, in as many blocks as fit the width."""
+    least, most = _widths(table)
+    names = _names(table, least, width)
+    block = dict(names)
+    for place in range(len(table.columns)):
+        if place in names:
+            continue
+        if len(block) > len(names) and _total([*block.values(), least[place]]) > width:
+            yield _block(table, _stretched(table, block, most, width))
+            block = dict(names)
+        block[place] = least[place]
+    yield _block(table, _stretched(table, block, most, width))
+
+
+def _names(table: PrintedTable, least: Sequence[int], width: int) -> dict[int, int]:
+    """Return the columns that name the rows in every block: as much of the key as fits."""
+    names: dict[int, int] = {}
+    for place in table.key or (0,):
+        own = least[place]
+        if table.columns[place].words and _total([*names.values(), own]) <= width // 2:
+            names[place] = own
+    return names or {0: least[0]}
+
+
+def _widths(table: PrintedTable) -> tuple[list[int], list[int]]:
+    """Return the least and the most width that each column can use."""
+    least, most = [], []
+    for place, column in enumerate(table.columns):
+        cells = max((cell_len(row.cells[place].signed) for row in table.rows), default=0)
+        head = max(cell_len(word) for word in column.title.split(" "))
+        head = max(min(head, _TEXT_MIN), cell_len(_unit_text(column)))
+        if not column.words or (place in (table.key or (0,)) and cells <= _WHOLE_MAX):
+            # A number is never cut; a number column with text in it (a mixed one) may be wrapped.
+            floor = _WHOLE_MAX
+        else:
+            floor = _TIME_MIN if column.unit else _TEXT_MIN
+        least.append(max(min(cells, floor), head))
+        most.append(max(cells if column.words else least[-1], cell_len(column.title)))
+    return least, most
+
+
+def _stretched(
+    table: PrintedTable, block: dict[int, int], most: Sequence[int], width: int
+) -> dict[int, int]:
+    """Give the remaining width to the columns that can use it: text first, the narrowest first."""
+    block = dict(sorted(block.items()))
+    for _spare in range(_total(list(block.values())), width):
+        wanting = [place for place in block if block[place] < most[place]]
+        if wanting:
+            block[min(wanting, key=lambda one: (not table.columns[one].words, block[one]))] += 1
+    return block
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _block(table: PrintedTable, block: dict[int, int]) -> Block:
+    heads = [wrap(table.columns[place].title, width) for place, width in block.items()]
+    height = max(len(one) for one in heads)
+    columns = [(table.columns[place], width) for place, width in block.items()]
+    head = [
+        _joined(columns, [([""] * (height - len(one)) + one)[line] for one in heads])
+        for line in range(height)
+    ]
+    units = [_unit_text(column) for column, _ in columns]
+    if any(units):
+        head.append(_joined(columns, units))
+    ruler = _GAP.join("-" * width for _, width in columns)
+    rows = []
+    for place, row in enumerate(table.rows):
+        if row.mark is RowMark.TOTAL and place:
+            rows.append(ruler)
+        rows += _row(row, block, columns)
+        if row.mark is RowMark.TOTAL and not place:
+            rows.append(ruler)
+    if table.rows_left_out:
+        rows.append(f"... and {count(table.rows_left_out)} more rows")
+    return Block(head=tuple(head), ruler=ruler, rows=tuple(rows))
+
+
+def _row(
+    row: PrintedRow, block: dict[int, int], columns: Sequence[tuple[PrintedColumn, int]]
+) -> Iterator[str]:
+    cells = [wrap(row.cells[place].signed, width) for place, width in block.items()]
+    for line in range(max(len(one) for one in cells)):
+        yield _joined(columns, [one[line] if line < len(one) else "" for one in cells])
+
+
+def _joined(columns: Sequence[tuple[PrintedColumn, int]], cells: Sequence[str]) -> str:
+    parts = []
+    for (column, width), cell in zip(columns, cells, strict=True):
+        space = " " * (width - cell_len(cell))
+        parts.append(cell + space if column.words else space + cell)
+    return _GAP.join(parts)
+
+
+def _unit_text(column: PrintedColumn) -> str:
+    """Return the line under a title: unit and sign."""
+    sign = SIGNS[column.source] if column.source else ""
+    return f"{column.unit} {sign}".strip()
