@@ -357,6 +357,20 @@ def limits_are_asked_for_in_one_place(source: Source) -> Iterator[str]:
                 yield f"{number}: call {instead} instead"
 
 
+#: A number in a text that says how many digits it has.
+_OWN_DIGITS = re.compile(r"\{[^{}]*:\+?(?:,|,?\.\d+[f%])\}")
+
+
+def numbers_are_printed_by_one_rule(source: Source) -> Iterator[str]:
+    """Who compares two pages finds a number in the same digits; a drawing has coordinates."""
+    if source.room not in {"lab", "python"} or source.path.suffix not in {".j2", ".py", ".toml"}:
+        return
+    if source.path.name not in {"svg.py", "words.py"}:
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            if _OWN_DIGITS.search(line):
+                yield f"{number}: prints a number by itself: pgflash/model/words.py does"
+
+
 _NAKED_TODO = re.compile(r"\bTO" + r"DO\b(?!\(#\d+\))")
 
 
@@ -638,6 +652,7 @@ RULES: tuple[Rule, ...] = (
     scripts_say_what_they_are,
     no_file_knows_this_machine,
     limits_are_asked_for_in_one_place,
+    numbers_are_printed_by_one_rule,
     todos_have_an_issue,
     sessions_are_made_in_one_place,
     sql_names_its_functions_in_full,

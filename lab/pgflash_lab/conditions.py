@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from pgflash.model.words import whole
 from pgflash_lab.workload import InconsistentError
 
 _CONDITION = re.compile(r"^-- condition (\d+): (.+)$", re.MULTILINE)
@@ -68,7 +69,7 @@ def require_all(results: Sequence[ConditionResult]) -> tuple[str, ...]:
     if broken:
         raise InconsistentError(
             "the database is inconsistent: "
-            + "; ".join(f"{one.condition} ({one.violations:,} rows)" for one in broken),
+            + "; ".join(f"{one.condition} ({whole(one.violations)} rows)" for one in broken),
             hint="Keep the server's log and the run's folder, and report this.",
         )
     return tuple(f"{one.number} {one.condition}" for one in results)

@@ -17,6 +17,7 @@ from pgflash.analyze.sections import number
 from pgflash.machine.host import CpuTimes, core_count, read_cpu
 from pgflash.model.counters import COUNTERS
 from pgflash.model.snapshot import Value
+from pgflash.model.words import whole
 from pgflash_lab import host
 from pgflash_lab.emulator import DeviceStats, Emulator
 from pgflash_lab.extension import database_blocks
@@ -130,9 +131,9 @@ def cpu_use(before: Mark, after: Mark, *, driver_s: float) -> CpuUse:
 def cache_use(first: Mark, last: Mark, recorded: Recorded) -> CacheUse:
     """Return the cache's account of the time between two snapshots."""
     before, after = recorded.cache()
-    if after["verify_mismatches"]:
+    if wrong := number(after["verify_mismatches"]):
         raise MeasureError(
-            f"{after['verify_mismatches']:,} blocks from flash differed from their file",
+            f"{whole(wrong)} blocks from flash differed from their file",
             hint="This must never happen: keep the run's folder and report it.",
         )
     return CacheUse(

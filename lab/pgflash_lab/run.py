@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pgflash.model.words import size
+from pgflash.model.words import duration, figure, size
 from pgflash.progress import Listener
 from pgflash_lab import devices, host, journal, store
 from pgflash_lab.account import server_account
@@ -201,8 +201,8 @@ def _one(rig: _Rig, run: Run, approach: Approach, repeat: int) -> Run:
 def _came_to(attempt: Attempt) -> str:
     """Describe an attempt's result: its pace, or how long it took."""
     if attempt.duration_s:
-        return f"{attempt.duration_s:,.1f} s"
-    return f"{attempt.tpm:,.0f} TPM, p95 {attempt.latency.p95_ms:,.1f} ms"
+        return duration(attempt.duration_s)
+    return f"{figure(attempt.tpm)} TPM, p95 {figure(attempt.latency.p95_ms)} ms"
 
 
 def _expected_s(scenario: Scenario) -> float:

@@ -449,9 +449,7 @@ def test_the_lab_page_shows_a_run_that_is_being_made(opened: Callable[..., Tab])
     assert page.locator("#overview tbody tr").count() == 2
     making = page.locator("#run-20261122-090000-making")
     # It was begun when the first test was, some minutes ago on a busy machine.
-    left = re.search(
-        r"Measuring <b>flash</b>; about ([\d.]+) hours are left\.", making.inner_text()
-    )
+    left = re.search(r"Measuring <b>flash</b>; about ([\d.]+) h are left\.", making.inner_text())
     assert left is not None
     assert 9.0 <= float(left[1]) <= 10.0
     assert 0 <= float(making.locator("progress").get_attribute("value") or "nan") < 0.1

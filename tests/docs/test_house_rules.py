@@ -109,6 +109,10 @@ BROKEN = {
         "extension/src/server/x.c",
         ESSAY + "long pages = sysconf(_SC_PHYS_PAGES);\n",
     ),
+    "numbers_are_printed_by_one_rule": (
+        "python/pgflash/report/x.py",
+        '"""What it is."""\nsaid = f"{share:.0%} of {rows:,} rows"\n',
+    ),
     "sql_leaves_nothing_to_be_found": (
         "extension/sql/views.sql",
         "CREATE VIEW v AS SELECT a / b FROM t;\n",

@@ -22,7 +22,7 @@ from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
 from pgflash.model.device import Price, Raid
 from pgflash.model.prices import storage_price
 from pgflash.model.sizes import VENDOR_GB
-from pgflash.model.words import percent
+from pgflash.model.words import money, percent
 from pgflash_lab.model.run import Approach, Run
 from pgflash_lab.model.summary import BASELINE, Summary, summarize
 
@@ -303,11 +303,11 @@ def cost_sentence(costs: tuple[ApproachCost, ...]) -> str:
     if best is base:
         return (
             f"No approach costs less for its throughput than {base.approach.title.lower()}: "
-            f"{per_base:,.0f} {base.currency} of storage per 1,000 {rate}."
+            f"{money(per_base, base.currency)} of storage per 1,000 {rate}."
         )
     return (
-        f"{best.approach.title} costs least for its throughput: {per_best:,.2f} {best.currency} "
-        f"of storage per 1,000 {rate} against {per_base:,.2f} with "
+        f"{best.approach.title} costs least for its throughput: {money(per_best, best.currency)} "
+        f"of storage per 1,000 {rate} against {money(per_base, best.currency)} with "
         f"{base.approach.title[:1].lower()}{base.approach.title[1:]}, "
         f"{percent(1 - per_best / per_base)} less."
     )

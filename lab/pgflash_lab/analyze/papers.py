@@ -111,7 +111,7 @@ def _paper_002() -> Iterator[PredictionCheck]:
 
 
 def _work(paper: str, tables: Sequence[PaperExhibit], *, elapsed_s: float | None = None) -> Work:
-    words = "" if elapsed_s is None else f"Elapsed: {elapsed_s / 60:.4f} (mins)"
+    words = "" if elapsed_s is None else f"Elapsed: {round(elapsed_s / 60, 4)} (mins)"
     printed = [AwrTable(heads=table.columns, rows=table.rows) for table in tables]
     return work_of_extract(printed, words, name=f"of paper {paper}")
 

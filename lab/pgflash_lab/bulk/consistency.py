@@ -8,6 +8,7 @@ duplicated or stale violates one of the conditions here.
 import psycopg
 from psycopg import sql
 
+from pgflash.model.words import whole
 from pgflash_lab.scans import missing_in_index
 from pgflash_lab.workload import InconsistentError
 
@@ -58,7 +59,7 @@ def _hold(condition: str, violations: int) -> str:
     """Return a condition's name, or raise if it is violated."""
     if violations:
         raise InconsistentError(
-            f"the database is inconsistent: {condition} ({violations:,} violations)",
+            f"the database is inconsistent: {condition} ({whole(violations)} violations)",
             hint="Keep the server's log and the run's folder, and report this.",
         )
     return condition

@@ -19,6 +19,7 @@ from random import Random
 
 import psycopg
 
+from pgflash.model.words import whole
 from pgflash_lab.bulk.loader import ACCOUNTS
 from pgflash_lab.bulk.model import BLOCKS, Batch, BulkError, BulkParameters, BulkResult, Phase
 from pgflash_lab.workload import Observer
@@ -248,7 +249,7 @@ def _require_in_ledger(conninfo: str, acknowledged: list[int]) -> None:
     lost, unknown = set(acknowledged) - found, found - set(acknowledged)
     if lost or unknown:
         raise BulkError(
-            f"{len(lost):,} acknowledged batches are not in the database, "
-            f"and {len(unknown):,} are that were not acknowledged",
+            f"{whole(len(lost))} acknowledged batches are not in the database, "
+            f"and {whole(len(unknown))} are that were not acknowledged",
             hint="Keep the run's folder and report this.",
         )

@@ -8,6 +8,7 @@ itself says what it must contain.
 import psycopg
 from psycopg import sql
 
+from pgflash.model.words import whole
 from pgflash_lab.micro.model import Side
 from pgflash_lab.scans import missing_in_index
 from pgflash_lab.workload import InconsistentError
@@ -46,7 +47,7 @@ def _hold(side: Side, condition: str, violations: int) -> str:
     """Return a condition's name, or raise if it is violated."""
     if violations:
         raise InconsistentError(
-            f"the database is inconsistent: {side.table}: {condition} ({violations:,} off)",
+            f"the database is inconsistent: {side.table}: {condition} ({whole(violations)} off)",
             hint="Keep the server's log and the run's folder, and report this.",
         )
     return f"{side.table}: {condition}"

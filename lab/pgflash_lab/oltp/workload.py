@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pgflash.model.words import percent
+from pgflash.model.words import percent, whole
 from pgflash.progress import Listener
 from pgflash_lab.conditions import require_all
 from pgflash_lab.model.run import Approach
@@ -89,8 +89,8 @@ class OltpWorkload:
         result = _run(context, parameters, observer, ramp_up_s=RAMP_UP_S)
         if not result.counts_agree:
             raise MeasureError(
-                f"{result.new_orders_acknowledged:,} new orders were acknowledged, but the "
-                f"database has {result.new_orders_in_database:,}",
+                f"{whole(result.new_orders_acknowledged)} new orders were acknowledged, but the "
+                f"database has {whole(result.new_orders_in_database)}",
                 hint="Orders were lost: keep the run's folder and report this.",
             )
         return _figures(result)

@@ -13,6 +13,8 @@ from pgflash.analyze.grid import figure, row, text
 from pgflash.model.awr import Cell, Column, ReportTable, Row, Source, Unit
 from pgflash.model.chart import Chart, ChartForm, ChartSeries
 from pgflash.model.waits import WaitClass
+from pgflash.model.words import figure as number
+from pgflash.model.words import whole
 from pgflash.report.colours import SOURCES
 from pgflash.report.drawing import figures_of, patterns
 from pgflash.report.environment import environment
@@ -143,7 +145,7 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
             ChartSeries(
                 name="Here",
                 values=tuple(value for _, value in drawn),
-                texts=tuple(f"{value:.2f}× · {s.tpm:,.0f} TPM" for s, value in drawn),
+                texts=tuple(f"{number(value)}× · {number(s.tpm)} TPM" for s, value in drawn),
                 dots=tuple(
                     tuple(one.tpm / tpm[base_of(s.approach)] for one in s.attempts)
                     for s, _ in drawn
@@ -153,7 +155,9 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
                 name="The paper",
                 of_others=True,
                 values=tuple(papers),
-                texts=tuple("" if one is None else f"{one:.2f}× in the paper" for one in papers),
+                texts=tuple(
+                    "" if one is None else f"{number(one)}× in the paper" for one in papers
+                ),
             ),
         )[: 2 if printed else 1],
     )
@@ -488,8 +492,9 @@ def _waits(summaries: Sequence[Summary]) -> Section | None:
         id="waits",
         title="What the clients waited for",
         says=[
-            f"Sampled from pg_stat_activity {hz:.0f} times a second, all repeats together. Idle "
-            "sessions are shown in the table and never counted; so is I/O that served no client.",
+            f"Sampled from pg_stat_activity {whole(hz)} times a second, all repeats together. "
+            "Idle sessions are shown in the table and never counted; so is I/O that served no "
+            "client.",
         ],
         tables=[
             show(classes, [chart], folded=True),

@@ -7,7 +7,7 @@ was stopped is mentioned beside the figure that it weakens.
 
 from collections.abc import Sequence
 
-from pgflash.model.words import percent
+from pgflash.model.words import figure, percent
 from pgflash_lab.model.run import Run
 from pgflash_lab.model.summary import Summary, base_of, paired_ratio, ratio
 
@@ -39,7 +39,7 @@ def headline(run: Run, summaries: Sequence[Summary]) -> str:
         than = "the array alone" if _is_plain(base) else f"“{base.approach.title}”"
         return (
             f"{'On emulated devices, ' if run.emulated_devices else ''}WAL on flash and the flash "
-            f"cache together reached {value:.2f} times the throughput of {than}, and "
+            f"cache together reached {figure(value)} times the throughput of {than}, and "
             f"{percent(near)} of that of everything on flash."
         )
     parts: dict[str, list[str]] = {}
@@ -49,7 +49,7 @@ def headline(run: Run, summaries: Sequence[Summary]) -> str:
         if value is None or base_of(approach) == approach.name:
             continue
         means = MEANS.get(approach.name, f"as “{approach.title}”")
-        parts.setdefault(base_of(approach), []).append(f"{value:.2f} times {means}")
+        parts.setdefault(base_of(approach), []).append(f"{figure(value)} times {means}")
     if not parts:
         return "This run has no approach to compare with a baseline yet."
     where = "on emulated devices " if run.emulated_devices else ""
@@ -64,10 +64,10 @@ def headline(run: Run, summaries: Sequence[Summary]) -> str:
 def _base_pace(base: Summary) -> str:
     """Say how fast the baseline was, in the terms of its workload."""
     if base.duration_s:
-        return f"{base.duration_s:,.1f} seconds as “{base.approach.title}”"
+        return f"{figure(base.duration_s)} seconds as “{base.approach.title}”"
     what = "transactions" if base.middle.workload == "oltp" else "operations"
     where = "with everything on the array" if _is_plain(base) else f"as “{base.approach.title}”"
-    return f"{base.tpm:,.0f} {what} a minute {where}"
+    return f"{figure(base.tpm)} {what} a minute {where}"
 
 
 def _is_plain(summary: Summary) -> bool:
@@ -143,10 +143,10 @@ def ceiling(summaries: Sequence[Summary]) -> str:
         return ""
     top = next(s for s in summaries if s.approach.name == "all-on-flash")
     return (
-        f"Everything on flash over the baseline ({value:.2f}) is a setting, not a discovery: it is "
-        "what this machine's processors can do over what the chosen array can, and would change "
-        f"with one spindle more. There the server used {percent(top.server_cpu_share)} of the "
-        "processors."
+        f"Everything on flash over the baseline ({figure(value)}) is a setting, not a discovery: "
+        "it is what this machine's processors can do over what the chosen array can, and would "
+        f"change with one spindle more. There the server used {percent(top.server_cpu_share)} of "
+        "the processors."
     )
 
 

@@ -26,6 +26,7 @@ from typing import Any
 import psycopg
 
 from pgflash.errors import PgflashError
+from pgflash.model.words import duration
 from pgflash_lab.warehouse.account import Account, CpuSeconds
 from pgflash_lab.warehouse.answers import ANSWERS_SCALE_FACTOR, digest_rows, read_answers
 from pgflash_lab.warehouse.model import (
@@ -196,7 +197,7 @@ def _run_step(
         rows, fetched = _change(session, text) if refresh else _fetch(session, text)
     except psycopg.errors.QueryCanceled as error:
         raise DriverError(
-            f"{name} was cancelled after {clock.now_s() - started_s:.0f} s: {error}",
+            f"{name} was cancelled after {duration(clock.now_s() - started_s)}: {error}",
             hint=f"Its limit is {parameters.query_timeout_s} s (query_timeout_s).",
         ) from error
     except psycopg.errors.UniqueViolation as error:

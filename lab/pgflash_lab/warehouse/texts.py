@@ -55,5 +55,5 @@ def literal(value: Value) -> str:
     if isinstance(value, str | date):
         return "'" + str(value).replace("'", "''") + "'"
     if isinstance(value, float):
-        return f"{value:.12f}".rstrip("0")
+        return format(value, ".12f").rstrip("0")
     return str(value)

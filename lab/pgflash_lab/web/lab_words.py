@@ -7,7 +7,7 @@ from typing import Any
 from pgflash.analyze.grid import row, text
 from pgflash.live.tables import number
 from pgflash.model.awr import ReportTable, Unit
-from pgflash.model.words import things
+from pgflash.model.words import duration, things
 from pgflash.report.printed import PrintedTable, print_table
 
 Row = Mapping[str, Any]
@@ -53,7 +53,7 @@ def _sentence(view: Row) -> str:
     if not running:
         return f"There {'is' if view['runs_all'] == 1 else 'are'} {found}; none is being made."
     left = running[0]["progress"]["left_s"]
-    ends = f", about {_left(float(left))} are left" if left is not None else ""
+    ends = f", about {duration(float(left))} are left" if left is not None else ""
     return f"Of {found} {len(running)} is being made: {running[0]['id']}{ends}."
 
 
@@ -83,7 +83,7 @@ def _progress(progress: Row | None) -> dict[str, object] | None:
     left = progress["left_s"]
     words = str(progress["stage"] or "beginning")
     if left is not None:
-        words += f"; about {_left(float(left))} are left"
+        words += f"; about {duration(float(left))} are left"
     return {
         "words": f"{words[:1].upper()}{words[1:]}.",
         "share": progress["share"],
@@ -120,9 +120,3 @@ def _approaches(run: Row) -> PrintedTable:
         ),
     )
     return print_table(table)
-
-
-def _left(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -8,7 +8,7 @@ idle has no bottleneck, whatever its few waits are for.
 
 from pgflash.advise.work import Work
 from pgflash.model.advice import Bottleneck
-from pgflash.model.words import percent
+from pgflash.model.words import figure, percent
 
 #: From this share on, the database waits for storage; below the second, hardly at all.
 STORAGE_MIN = 0.5
@@ -48,8 +48,8 @@ def find_bottleneck(work: Work) -> Bottleneck:
     if work.sessions < IDLE:
         kind = "nothing"
         sentence = (
-            f"Nothing is the bottleneck: on average {work.sessions:.2f} sessions were active, so "
-            "the throughput is what the clients ask for."
+            f"Nothing is the bottleneck: on average {figure(work.sessions)} sessions were active, "
+            "so the throughput is what the clients ask for."
         )
     elif storage >= STORAGE_MIN and (busy < BUSY or storage >= STORAGE_SURE):
         kind = "storage"

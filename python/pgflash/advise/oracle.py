@@ -32,7 +32,7 @@ from pgflash.advise.model import SECOND_THREAD
 from pgflash.advise.sizes import CACHE_FACTOR
 from pgflash.advise.work import CurvePoint, Reads, Segment, Work
 from pgflash.errors import PgflashError
-from pgflash.model.words import percent, size
+from pgflash.model.words import count, figure, percent, size
 
 _BLOCK_BYTES = 8192
 _REST = 0.1
@@ -326,8 +326,9 @@ def _cores(found: _Found, used: float, notes: list[str]) -> float | None:
         return whole
     busy = cores * (1 + SECOND_THREAD * seconds)
     notes.append(
-        f"{used:.1f} of {threads:.0f} threads were in use on average: with a core's second thread "
-        f"worth a quarter of it, {percent(busy / whole)} of what {cores:.0f} cores can do."
+        f"{figure(used)} of {count(threads)} threads were in use on average: with a core's second "
+        f"thread worth a quarter of it, {percent(busy / whole)} of what {count(cores)} cores can "
+        "do."
     )
     return whole * min(used, threads) / busy
 

@@ -8,6 +8,7 @@ from pgflash.analyze.period import Period
 from pgflash.analyze.sections import Reset
 from pgflash.model.awr import ReportTable, Row
 from pgflash.model.snapshot import MISSING, Value
+from pgflash.model.words import duration
 
 #: What the report lacks without a section; sections not listed here are named as they are.
 _LACKS = {
@@ -139,7 +140,7 @@ def missing_table(period: Period) -> ReportTable:
     ]
     for name, seconds in sorted(period.covered_s.items()):
         if seconds < period.elapsed_s - 1:
-            reason = f"had for {seconds:,.0f} of {period.elapsed_s:,.0f} seconds"
+            reason = f"had for {duration(seconds)} of {duration(period.elapsed_s)}"
             rows.append(Row(cells=(name, reason, "the rest of the period")))
     rows += [Row(cells=_of_reset(reset)) for reset in period.resets]
     if not rows:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from pgflash.model.awr import Cell, ReportTable, Row, RowMark, plain
 from pgflash.model.waits import WaitClass
+from pgflash.model.words import precisely
 
 #: Tolerance for floating-point rounding.
 _TINY = 1e-9
@@ -46,9 +47,8 @@ class Span:
 
     def __str__(self) -> str:
         if self.high == float("inf"):
-            return f"at least {self.low:,.0f}"
-        middle = (self.low + self.high) / 2
-        return f"{middle:,.0f}" if middle >= 1000 else f"{middle:.6g}"
+            return f"at least {precisely(self.low)}"
+        return precisely((self.low + self.high) / 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +129,11 @@ def contradictions_of(table: ReportTable) -> tuple[str, ...]:
         if row.mark is RowMark.TOTAL:
             total = _number(row.cells[place])
             if abs(added - total) > 1e-6 * max(abs(total), 1.0):
-                found.append(f"the rows add up to {added:,.6g} s, the total says {total:,.6g} s")
+                sums = (precisely(added), precisely(total))
+                found.append(f"the rows add up to {sums[0]} s, the total says {sums[1]} s")
         elif row.mark is not RowMark.RESIDUAL and _number(row.cells[place]) < 0:
-            found.append(f"{row.cells[0]}: {_number(row.cells[place]):,.6g} s, less than nothing")
+            least = precisely(_number(row.cells[place]))
+            found.append(f"{row.cells[0]}: {least} s, less than nothing")
     return tuple(found)
 
 

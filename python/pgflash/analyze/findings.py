@@ -17,7 +17,7 @@ from pgflash.analyze.rules_flash import FLASH_RULES
 from pgflash.analyze.rules_server import SERVER_RULES
 from pgflash.analyze.rules_time import TIME_RULES
 from pgflash.model.awr import Finding, ReportTable, Severity
-from pgflash.model.words import things
+from pgflash.model.words import count, things
 
 Rule = Callable[[Period, DbTime], Weighed | None]
 
@@ -101,7 +101,7 @@ def _left_out(said: Sequence[str]) -> Weighed | None:
 
 
 def _others(said: Sequence[str]) -> str:
-    return f"{len(said) - _SHOWN:,} more" if len(said) > _SHOWN else ""
+    return f"{count(len(said) - _SHOWN)} more" if len(said) > _SHOWN else ""
 
 
 def _sums(table: ReportTable) -> Weighed | None:

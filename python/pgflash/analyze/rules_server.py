@@ -10,7 +10,7 @@ from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.sections import number
 from pgflash.analyze.timeline import cpu_shares
 from pgflash.model.awr import Severity
-from pgflash.model.words import count, duration, listed, percent, size, things
+from pgflash.model.words import count, duration, figure, listed, percent, size, things
 
 #: A transaction that waits less than this for its client does no harm.
 IDLE_S_MIN = 1.0
@@ -77,7 +77,7 @@ def idle_transactions(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "idle-in-transaction",
         Severity.NOTE,
-        f"{sessions:.1f} sessions on average sat idle in an open transaction, for "
+        f"{figure(sessions)} sessions on average sat idle in an open transaction, for "
         f"{duration(each_s)} of each.",
         table="load-profile",
         advice="They hold their locks and keep VACUUM from removing dead rows.",
@@ -158,7 +158,7 @@ def busy_disk(period: Period, _found: DbTime) -> Weighed | None:
         Severity.WARNING,
         f"The device {busiest.get('disk')} was busy for {percent(min(util, 1.0))} of the time, at "
         f"{each} a request.",
-        f"{requests / period.elapsed_s:,.0f} requests a second",
+        f"{figure(requests / period.elapsed_s)} requests a second",
         table="host-iostat",
         advice="A device that serves many requests at once may be busy all the time and have room "
         "left; the time of a request tells.",
@@ -175,8 +175,8 @@ def buffers(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "shared-buffers",
         Severity.GOOD,
-        f"shared_buffers had {100 * counted.blocks_hit / looked_up:.2f} % of the blocks that were "
-        "asked for.",
+        f"shared_buffers lacked {percent(1 - counted.blocks_hit / looked_up)} of the blocks that "
+        "were asked for.",
         f"{count(looked_up)} blocks",
         table="load-profile",
         weight=0.1,

@@ -15,7 +15,7 @@ from pgflash.analyze.sections import number, total
 from pgflash.analyze.segments import OTHER, relations
 from pgflash.model.awr import Severity
 from pgflash.model.waits import FOREGROUND, WaitClass
-from pgflash.model.words import count, duration, listed, percent, size, things
+from pgflash.model.words import count, duration, figure, listed, percent, size, things
 
 #: A part of DB time below this share is not mentioned.
 SHARE_MIN = 0.05
@@ -65,7 +65,7 @@ def where_the_time_went(period: Period, found: DbTime) -> Weighed | None:
         Severity.NOTE,
         f"{'; '.join(named)}.",
         f"DB time {duration(composition.db_time_s)} in {duration(composition.elapsed_s)}: "
-        f"{sessions:.1f} average active sessions",
+        f"{figure(sessions)} average active sessions",
         *(
             f"{part.event}: {duration(part.total_s)}"
             + (f" in {things(part.waits, 'call')}" if part.waits else "")

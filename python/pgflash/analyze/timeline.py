@@ -18,6 +18,7 @@ from pgflash.analyze.samples import Minute, Sampled
 from pgflash.analyze.sections import add, number, total
 from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
 from pgflash.model.waits import WaitClass
+from pgflash.model.words import count
 
 #: Rows of a table over time.
 POINTS_MAX = 120
@@ -72,7 +73,7 @@ def sessions_over_time(period: Period, found: Sampled | None) -> ReportTable:
         rows=tuple(rows),
         key=("at",),
         measure="all",
-        note=f"From {found.looks:,} looks at all sessions.",
+        note=f"From {count(found.looks)} looks at all sessions.",
     )
 
 

@@ -32,7 +32,7 @@ from pgflash.analyze.ranks import percentile
 from pgflash.collect import fio
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.device import DepthPoint, Probe
-from pgflash.model.words import size
+from pgflash.model.words import duration, size
 from pgflash.progress import Listener
 
 BLOCK_BYTES = 8192
@@ -138,7 +138,7 @@ def _check(folder: Path, size_bytes: int) -> None:
         )
     if size_bytes < SIZE_MIN:
         raise UsageError(
-            f"a file of {size_bytes:,} bytes is too small to measure anything",
+            f"a file of {size(size_bytes)} is too small to measure anything",
             hint=f"Take {size(SIZE_MIN)} or more.",
         )
     try:
@@ -230,7 +230,7 @@ def _write(run: _Run) -> tuple[int, float]:
     written = turn.taken * STREAM_BYTES
     if written < SIZE_MIN:
         raise ProbeError(
-            f"only {size(written)} were written in {took:.0f} s: the device is too slow "
+            f"only {size(written)} were written in {duration(took)}: the device is too slow "
             "to be measured so",
             hint="Give each step more time with --seconds.",
         )
@@ -272,7 +272,7 @@ def _read_at_random(run: _Run, depth: int) -> DepthPoint:
     took = time.monotonic() - begin
     every = [one for own in times for one in own]
     if not every:
-        raise ProbeError(f"not one read came back in {took:.0f} s")
+        raise ProbeError(f"not one read came back in {duration(took)}")
     return DepthPoint(
         depth=depth,
         iops=len(every) / took,

@@ -29,7 +29,7 @@ from pgflash.live.ring import Ring
 from pgflash.live.segments import EVERY, Segments
 from pgflash.live.tables import headline
 from pgflash.model.live import FileChange, LiveServer, Reading
-from pgflash.model.words import sentence
+from pgflash.model.words import duration, sentence
 from pgflash.session import Connection, UnreachableError, connect
 
 INTERVAL_S = 1.0
@@ -147,7 +147,7 @@ class Collector:
             if age_s > self._pace_s() + LATE_S:
                 return Status(
                     state="late",
-                    sentence=f"The server has not answered for {age_s:.0f} seconds.",
+                    sentence=f"The server has not answered for {duration(age_s)}.",
                     hint="It may be overloaded, stopped, or behind a broken network.",
                     page=f"{self._no_answer()}: the server may be overloaded, stopped, "
                     "or behind a broken network.",

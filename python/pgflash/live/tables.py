@@ -5,6 +5,7 @@ from pgflash.analyze.grid import figure, row, text
 from pgflash.model.awr import Column, ReportTable, Unit
 from pgflash.model.live import FLOWS, TIMED, LiveServer, Sample
 from pgflash.model.waits import WaitClass
+from pgflash.model.words import figure as shown
 from pgflash.model.words import percent
 
 NOTHING_YET = "Nothing was measured yet."
@@ -20,7 +21,7 @@ def headline(sample: Sample, server: LiveServer | None) -> str:
     name, most = max(sample.aas.items(), key=lambda one: one[1])
     cores = f" on {server.cores} cores" if server is not None and server.cores else ""
     doing = "work" if name == WaitClass.CPU else f"wait in class {name}"
-    return f"{total:.1f} sessions are active{cores}; {percent(most / total)} of them {doing}."
+    return f"{shown(total)} sessions are active{cores}; {percent(most / total)} of them {doing}."
 
 
 def tables(sample: Sample) -> tuple[ReportTable, ...]:

@@ -21,6 +21,7 @@ from pgflash.errors import PgflashError
 from pgflash.live.collector import Collector, Status
 from pgflash.live.ring import Ring
 from pgflash.model.live import LiveServer, Sample, Stretch
+from pgflash.model.words import duration
 from pgflash.session import Connection, connect, said
 
 #: How long the first sample may take: two readings, a second apart.
@@ -108,7 +109,7 @@ class Watch:
         while True:
             if not ring.wait(self._number, FIRST_S if self._waits else NEXT_S):
                 if self._waits:
-                    raise PgflashError(f"nothing was read within {FIRST_S:.0f} seconds")
+                    raise PgflashError(f"nothing was read within {duration(FIRST_S)}")
                 return None
             messages, _gap = ring.after(self._number)
             self._number = messages[-1].number

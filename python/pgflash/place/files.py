@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pgflash.model.sizes import MB
+from pgflash.model.words import whole
 from pgflash.place.errors import PlaceError
 from pgflash.place.owner import Beat, held
 
@@ -77,8 +78,8 @@ def need_room(path: Path, wanted_bytes: int, what: str) -> None:
     needed = round(wanted_bytes * (1 + SPARE_SHARE)) + SPARE_BYTES
     if free < needed:
         raise PlaceError(
-            f"{what} needs {-(-needed // MB):,} MB below {nearest(path)}, where "
-            f"{free // MB:,} MB are free",
+            f"{what} needs {whole(-(-needed // MB))} MB below {nearest(path)}, where "
+            f"{whole(free // MB)} MB are free",
             hint="Make room there, or name another place.",
         )
 

@@ -18,6 +18,7 @@ import psycopg
 from psycopg import sql
 
 from pgflash.errors import PgflashError
+from pgflash.model.words import duration
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
@@ -83,7 +84,7 @@ def run_locked(
                     raise
             if time.monotonic() + pause_s > deadline:
                 raise PlaceError(
-                    f"{relation.title} could not be locked within {patience.total_s:.0f} s"
+                    f"{relation.title} could not be locked within {duration(patience.total_s)}"
                     f"{_holders(cluster, relation)}",
                     hint="Try again when it is less busy, or with more --patience. Nothing was "
                     "changed.",

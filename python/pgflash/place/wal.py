@@ -267,7 +267,7 @@ class WalMover:
                     self._process.start(startup)
                 raise
             self._finish(startup, steps)
-            steps.note("down_s", f"{time.monotonic() - begun:.2f}")
+            steps.note("down_s", str(round(time.monotonic() - begun, 2)))
 
     def _prepare(self, target: Path, steps: Steps) -> Path:
         """Return the folder to copy into: the target, or, if that is pg_wal, one beside it."""

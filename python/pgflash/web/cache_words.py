@@ -214,7 +214,7 @@ _ERRORS = ("read_errors", "write_errors", "read_timeouts", "corrupt_slots")
 def tables(view: Row) -> list[PrintedTable]:
     """Return the tables: evictions by kind, blocks not admitted, devices, relations, policies."""
     every, top = int(view.get("relations_all") or 0), view["relations"][:RELATIONS_SHOWN]
-    note = f"The {len(top)} with most in the cache, of {every:,}." if every > len(top) else ""
+    note = f"The {len(top)} with most in the cache, of {count(every)}." if every > len(top) else ""
     return [
         print_table(_counts("evictions", "Evictions by kind", _EVICTIONS, view["evictions"])),
         print_table(_counts("skips", "Not put in, by reason", _SKIPS, view["insert_skips"])),

@@ -36,6 +36,7 @@ from pgflash.api import (
 from pgflash.errors import PgflashError, UsageError
 from pgflash.live.segments import Segments, rows, top_files
 from pgflash.model.live import LiveServer, Stretch
+from pgflash.model.words import duration
 from pgflash.session import Connection, connect, said
 
 STRETCH_MAX = timedelta(days=31)
@@ -225,8 +226,8 @@ class Details:
         age_s = (now - heads[-1].taken_at).total_seconds()
         if age_s < TAKEN_EVERY_S:
             raise TooOftenError(
-                f"the last snapshot is {age_s:.0f} seconds old, older than the end of the stretch, "
-                f"and the next one is taken when it is {TAKEN_EVERY_S:.0f}",
+                f"the last snapshot is {duration(age_s)} old, older than the end of the stretch, "
+                f"and the next one is taken when it is {duration(TAKEN_EVERY_S)}",
                 hint=f"Ask again in {math.ceil(TAKEN_EVERY_S - age_s)} seconds.",
             )
         day = [h for h in heads if h.origin == "command" and now - h.taken_at < timedelta(days=1)]

@@ -268,7 +268,7 @@ CASES = (
         rule="idle-in-transaction",
         yes=server(idle_in_transaction_time=1_200_000.0, xact_commit=100),
         no=server(idle_in_transaction_time=1_200_000.0, xact_commit=1_000_000),
-        says="2.0 sessions on average sat idle in an open transaction, for 12.0 s of each.",
+        says="2.00 sessions on average sat idle in an open transaction, for 12.0 s of each.",
         severity=Severity.NOTE,
     ),
     Case(
@@ -313,7 +313,7 @@ CASES = (
         rule="shared-buffers",
         yes=server(blks_hit=999_000, blks_read=1_000),
         no=server(blks_hit=90_000, blks_read=10_000),
-        says="shared_buffers had 99.90 % of the blocks that were asked for.",
+        says="shared_buffers lacked 0.1 % of the blocks that were asked for.",
         severity=Severity.GOOD,
     ),
     Case(

@@ -159,7 +159,7 @@ def test_a_section_that_came_later_counts_from_there_and_that_is_said() -> None:
     assert period.covered_s["io"] == 600
     table = make_report(period).table("missing")
     reasons = dict(zip(table.values("section"), table.values("reason"), strict=True))
-    assert reasons["io"] == "had for 600 of 1,200 seconds"
+    assert reasons["io"] == "had for 10.0 min of 20.0 min"
 
 
 # ---- what bounds no period ---------------------------------------------------------------

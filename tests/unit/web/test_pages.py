@@ -189,9 +189,9 @@ def test_troubles_are_named_only_where_there_are_any() -> None:
 
 def test_a_sample_s_sentence_says_what_most_sessions_do() -> None:
     sample = replace(SAMPLE, aas={"CPU": 1.0, "User I/O": 3.0})
-    said = "4.0 sessions are active on 8 cores; 75 % of them wait in class User I/O."
+    said = "4.00 sessions are active on 8 cores; 75 % of them wait in class User I/O."
     assert headline(sample, SERVER) == said
     assert headline(replace(sample, aas={"CPU": 0.04}), SERVER) == "The database is idle."
     assert headline(replace(sample, aas=None), None) == NOTHING_YET
     at_work = headline(replace(sample, aas={"CPU": 2.0}), None)
-    assert at_work == "2.0 sessions are active; 100 % of them work."
+    assert at_work == "2.00 sessions are active; 100 % of them work."

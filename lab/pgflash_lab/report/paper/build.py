@@ -13,7 +13,7 @@ from typing import Any
 
 from pgflash.model.awr import AwrReport, Cell, Column, Number, ReportTable, Source, Unit, plain
 from pgflash.model.chart import Chart, ChartForm, ChartSeries
-from pgflash.model.words import figure
+from pgflash.model.words import figure, percent, whole
 from pgflash.report.printed import parse_time
 from pgflash_lab.analyze.cost import approach_costs, cost_table
 from pgflash_lab.model import paper as form
@@ -402,8 +402,11 @@ def _with(
     return scope
 
 
+_PRINTERS = {"figure": figure, "percent": percent, "whole": whole}
+
+
 class _Texts(string.Formatter):
-    """Texts with variables: {ratio:.2f} as in Python, {ratio:figure} as in our tables."""
+    """Texts with variables: {ratio:figure}, {share:percent}, {rows:whole} as in our tables."""
 
     def get_field(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401
         if name not in kwargs:
@@ -413,8 +416,8 @@ class _Texts(string.Formatter):
     def format_field(self, value: Any, spec: str) -> str:  # noqa: ANN401 - a variable
         if value is None:
             return "–"
-        if spec == "figure":
-            return figure(value)
+        if spec in _PRINTERS:
+            return _PRINTERS[spec](value)
         if spec == "lower":
             return str(value).lower()
         return format(value, spec)

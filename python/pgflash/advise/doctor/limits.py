@@ -20,7 +20,7 @@ from pgflash.advise.doctor.rules import (
     unknown,
 )
 from pgflash.model.doctor import UNLIMITED, Diagnosis, DoctorFacts, HostSettings, Outcome
-from pgflash.model.words import size
+from pgflash.model.words import size, whole
 
 #: Room that parallel queries and the cache's own memory need in /dev/shm; containers have 64 MB.
 SHM_MIN_BYTES = 256 * 2**20
@@ -134,15 +134,15 @@ def open_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
     if limit is None or wanted is None:
         yield unknown(rule, MACHINE, "How many files a process may open is not seen.")
     elif limit >= wanted:
-        said = "as many as it likes" if limit == UNLIMITED else f"{limit:,.0f}"
+        said = "as many as it likes" if limit == UNLIMITED else whole(limit)
         yield good(rule, MACHINE, f"A process of the server may open {said} files.")
     else:
         yield found(
             rule,
             Outcome.NOTE,
             MACHINE,
-            f"A process of the server may open {limit:,.0f} files, less than max_files_per_process "
-            f"({wanted:,.0f}).",
+            f"A process of the server may open {whole(limit)} files, less than "
+            f"max_files_per_process ({whole(wanted)}).",
             reason="Sessions close and open files again and again where a database has many.",
             source=f"{SANDISK_SYSTEM} (nofile); {postgres('Managing Kernel Resources')}",
             commands=(
@@ -167,7 +167,7 @@ def all_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
         "file-max",
         Outcome.NOTE,
         MACHINE,
-        f"fs.file-max is {limit:,}; all processes of the server could open {wanted:,}.",
+        f"fs.file-max is {whole(limit)}; all processes of the server could open {whole(wanted)}.",
         reason="Beyond it no program of the machine can open a file.",
         source=f"{SANDISK_SYSTEM} (6815744); {KERNEL_FS}",
         commands=set_sysctl("fs.file-max", max(6_815_744, 2 * wanted)),
@@ -187,8 +187,8 @@ def processes(facts: DoctorFacts) -> Iterator[Diagnosis]:
             "processes",
             Outcome.WARNING,
             MACHINE,
-            f"The server's user may have {limit:,.0f} processes; by its settings it could need "
-            f"{wanted:,}.",
+            f"The server's user may have {whole(limit)} processes; by its settings it could need "
+            f"{whole(wanted)}.",
             reason="Connections are refused, or autovacuum and parallel queries get no workers.",
             source=f"{SANDISK_SYSTEM} (nproc); {postgres('Managing Kernel Resources')}",
             commands=(
@@ -210,13 +210,15 @@ def asynchronous_requests(facts: DoctorFacts) -> Iterator[Diagnosis]:
     # The present use is partly the server's own, so it must not be counted twice.
     wanted = AIO_PER_PROCESS * _processes(facts)
     if limit >= max(wanted, used + AIO_PER_PROCESS):
-        yield good(rule, MACHINE, f"fs.aio-max-nr is {limit:,}, of which {used:,} are in use.")
+        yield good(
+            rule, MACHINE, f"fs.aio-max-nr is {whole(limit)}, of which {whole(used)} are in use."
+        )
         return
     yield found(
         rule,
         Outcome.WARNING,
         MACHINE,
-        f"fs.aio-max-nr is {limit:,}; with all sessions the cache could use {wanted:,}.",
+        f"fs.aio-max-nr is {whole(limit)}; with all sessions the cache could use {whole(wanted)}.",
         reason="A process without a queue of its own reads flash one block after the other, and "
         "without a deadline.",
         source=f"{SANDISK_SYSTEM} (1048576); {KERNEL_FS}",

@@ -14,7 +14,7 @@ from datetime import datetime
 from pgflash.model.awr import Cell, Column, ReportTable, RowMark, Unit, plain
 from pgflash.model.chart import Chart, ChartForm, ChartSeries
 from pgflash.model.waits import WaitClass
-from pgflash.model.words import Scale
+from pgflash.model.words import Scale, duration
 from pgflash.report.awr.order import is_over_time
 from pgflash.report.printed import parse_time
 
@@ -142,12 +142,7 @@ def _histogram(table: ReportTable) -> tuple[Chart, ...]:
 
 
 def _microseconds(value: float | None) -> str:
-    if value is None:
-        return ""
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} µs"
+    return "" if value is None else duration(value / 1e6)
 
 
 def _series(

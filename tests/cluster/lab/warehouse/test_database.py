@@ -233,7 +233,7 @@ def test_a_query_over_its_limit_is_an_error_that_names_it(server: Server, loaded
     short = replace(ALONE, queries="1", query_timeout_s=1)
     with psycopg.connect(server.conninfo()) as other:
         other.execute("LOCK TABLE warehouse.lineitem IN ACCESS EXCLUSIVE MODE")
-        with pytest.raises(DriverError, match="Q1 was cancelled after 1 s"):
+        with pytest.raises(DriverError, match=r"Q1 was cancelled after [\d.]+ s"):
             run(server.conninfo(), short)
 
 

@@ -96,7 +96,7 @@ def test_cost_is_price_over_what_was_measured() -> None:
     assert base.per_read_per_s == pytest.approx(1500 / (2 * 1000 / 60), rel=0.01)
     assert cost_sentence((base, flash)) == (
         "Everything on flash costs least for its throughput: 120.00 USD of storage per 1,000 TPM "
-        "against 1,500.00 with everything on the array, 92 % less."
+        "against 1,500 USD with everything on the array, 92 % less."
     )
 
 

@@ -107,8 +107,8 @@ def says(page: PaperPage, exhibit: str) -> str:
 def test_queries_agree_where_the_ratio_and_query_18_are_the_papers() -> None:
     page = page_of(*main_pair())
     assert page.exhibit("fig-4").verdict is Verdict.AGREES
-    assert "50.0 s on the array and 20.0 s on flash: 2.5 times faster" in page.sentences[0]
-    assert "Query 18 gains most, as in the paper: 5 times in the paper, 5.0 here." in says(
+    assert "50.0 s on the array and 20.0 s on flash: 2.50 times faster" in page.sentences[0]
+    assert "Query 18 gains most, as in the paper: 5 times in the paper, 5.00 here." in says(
         page, "fig-4"
     )
 
@@ -220,7 +220,7 @@ def test_temporary_files_on_flash_are_compared_with_the_array() -> None:
     base = queries(ARRAY, ON_ARRAY, temp_s=1.0)
     page = page_of((ARRAY, base), (TEMP, moved))
     assert page.exhibit("temp").verdict is Verdict.AGREES
-    assert "50 s before, 46 s after" in says(page, "temp")
+    assert "50.0 s before, 46.0 s after" in says(page, "temp")
     assert page.exhibit("fig-4").verdict is Verdict.NOT_SHOWN
 
 

@@ -124,7 +124,7 @@ def test_a_run_as_the_papers_agrees_with_it() -> None:
     page = page_003(as_in_the_paper())
     assert page.exhibit("writes").verdict is Verdict.AGREES
     assert page.exhibit("reads").verdict is Verdict.AGREES
-    assert "6.6 times as fast" in page.sentences[0]
+    assert "6.62 times as fast" in page.sentences[0]
     assert "The recovery area is the better one" in page.sentences[1]
 
 

@@ -21,11 +21,11 @@ def test_a_run_that_is_being_made_tells_its_stage_and_what_is_left() -> None:
         RunView(id="a", state="running", attempts=1, planned=4, progress=progress),
         RunView(id="b", state="stopped", why="interrupted", attempts=2, planned=4),
     )
-    assert found["sentence"] == "Of 2 runs 1 is being made: a, about 5 minutes are left."
+    assert found["sentence"] == "Of 2 runs 1 is being made: a, about 5.0 min are left."
     runs = found["runs"]
     assert isinstance(runs, list)
     assert runs[0]["progress"] == {
-        "words": "Measuring baseline 2; about 5 minutes are left.",
+        "words": "Measuring baseline 2; about 5.0 min are left.",
         "share": 0.4,
         "notes": ("repeating",),
     }
