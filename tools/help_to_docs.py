@@ -48,7 +48,7 @@ def page() -> str:
     parts = [HEAD]
     for name, one in commands(("pgflash",), command):
         context = click.Context(
-            one, info_name=name, terminal_width=90, help_option_names=["-h", "--help"]
+            one, info_name=name, terminal_width=90, help_option_names=["-?", "--help"]
         )
         parts.append(f"## {name}\n\n```\n{one.get_help(context).rstrip()}\n```\n")
     return "\n".join(parts)

@@ -137,7 +137,8 @@ def said(doing: str, *, hint: str = _ENOUGH) -> Iterator[None]:
     except psycopg.Error as error:
         kind = UnreachableError if isinstance(error, psycopg.OperationalError) else SessionError
         raise kind(
-            f"could not {doing}: {_words(error)}", hint=error.diag.message_hint or ""
+            f"could not {doing}: {_words(error)}",
+            hint=error.diag.message_hint or error.diag.message_detail or "",
         ) from error
 
 

@@ -46,7 +46,7 @@ def assert_known(line: str) -> None:
         if word.startswith("-") and len(word) > 1:
             options = {name: one for one in at.params for name in (*one.opts, *one.secondary_opts)}
             name, _, value = word.partition("=")
-            assert name in {*options, "-h", "--help"}, line
+            assert name in {*options, "-?", "--help"}, line
             one = options.get(name)
             if not value and isinstance(one, click.Option) and not one.is_flag:
                 next(words, None)

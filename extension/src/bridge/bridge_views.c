@@ -260,7 +260,7 @@ bridge_set_mode(const char *name)
 	if (fc_mode_set(&runtime.cache, mode,
 	                mode == FC_SERVE ? FC_REASON_NONE : FC_REASON_USER) !=
 	    FC_OK)
-		return "it stays offline until the server restarts";
+		return "the cache stays offline until the server restarts";
 	return NULL;
 }
 

@@ -419,7 +419,8 @@ pgflash_cache_set_mode(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 		        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 		         errmsg("could not set the flash cache to mode \"%s\"", mode),
-		         errdetail("The reason: %s.", problem)));
+		         errdetail("%c%s.", pg_toupper((unsigned char) problem[0]),
+		                   problem + 1)));
 	PG_RETURN_VOID();
 }
 

@@ -29,7 +29,9 @@ from pgflash.api.advising import (
     file_situation,
     server_situation,
 )
+from pgflash.api.caching import CacheStatus, cache, cache_clear, cache_mode, cache_resize
 from pgflash.api.machines import (
+    check,
     devices,
     devices_probe,
     doctor,
@@ -80,6 +82,7 @@ __all__ = [
     "FORMS",
     "STATEMENT_TIMEOUT_MS",
     "CacheMemory",
+    "CacheStatus",
     "Form",
     "Listener",
     "OldStretch",
@@ -91,6 +94,11 @@ __all__ = [
     "advise",
     "advise_oracle",
     "advise_plan",
+    "cache",
+    "cache_clear",
+    "cache_mode",
+    "cache_resize",
+    "check",
     "compare",
     "devices",
     "devices_probe",

@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pgflash.advise.doctor import check as check_pgflash
 from pgflash.advise.doctor import diagnose
 from pgflash.collect import probe as probing
+from pgflash.collect.cache_facts import read_pgflash
 from pgflash.collect.devices import devices_of
 from pgflash.collect.host_settings import read_host
 from pgflash.collect.memory import CacheMemory, list_memory, remove_memory
@@ -127,16 +129,46 @@ def doctor(*, dsn: str | None = None, probes: Iterable[Path] = ()) -> tuple[Diag
 
     Nothing is changed.  A probe shows what the kernel cannot know about a device.
     """
+    return diagnose(_facts(dsn, probes))
+
+
+def check(*, dsn: str | None = None) -> tuple[Diagnosis, ...]:
+    """Return the doctor's diagnoses of pgflash itself: whether its cache works, and helps.
+
+    Nothing is changed.  Whether cache and data share a device is seen on the server's machine only.
+    PgflashError if the server has not loaded pgflash, or the database does not have the extension.
+    """
+    facts = _facts(dsn, ())
+    if "pgflash.snapshot_interval" not in facts.server.settings:
+        raise PgflashError(
+            "the server has not loaded pgflash",
+            hint="Add pgflash to shared_preload_libraries and restart the server.",
+        )
+    if facts.cache is None:
+        raise PgflashError(
+            f"pgflash cannot be checked: {facts.why_no_cache}",
+            hint="Name a database that has the extension: -d NAME.",
+        )
+    return check_pgflash(facts)
+
+
+def _facts(dsn: str | None, probes: Iterable[Path]) -> DoctorFacts:
     probed = [read_probe(path) for path in probes]
     with connect(dsn or "") as connection:
         server = read_server(connection)
+        ours = read_pgflash(connection)
         why = why_not_local(connection)
-        if why:
-            return diagnose(DoctorFacts(server=server, host=None, why_no_host=why))
-        places = server_places(connection)
-        host = read_host(postmaster_pid(connection))
-    devices = tuple(_known(one, (), probed) for one in devices_of(places))
-    return diagnose(DoctorFacts(server=server, host=host, devices=devices))
+        host = None if why else read_host(postmaster_pid(connection))
+        places = () if why else server_places(connection)
+    return DoctorFacts(
+        server=server,
+        host=host,
+        why_no_host=why,
+        devices=tuple(_known(one, (), probed) for one in devices_of(places)),
+        cache=ours.cache,
+        why_no_cache=ours.why_no_cache,
+        snapshot_age_s=ours.snapshot_age_s,
+    )
 
 
 def memory(directories: Iterable[Path] = ()) -> tuple[CacheMemory, ...]:

@@ -22,6 +22,7 @@ import pgflash
 from pgflash import session
 from pgflash.cli import (
     advise,
+    cache,
     devices,
     doctor,
     memory,
@@ -44,7 +45,7 @@ GUESTS = "pgflash.commands"
 _LAB = frozenset({"cost", "lab"})
 
 #: What changes a server needs its rights.
-_MAY_BE_SUPERUSER = frozenset({"place", "plan"})
+_MAY_BE_SUPERUSER = frozenset({"cache", "place", "plan"})
 
 
 class MissingError(PgflashError):
@@ -76,7 +77,7 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-?", "--help"], "max_content_width": 100},
     epilog=examples("pgflash report -o report.html", "pgflash advise --flash /nvme"),
 )
 @click.version_option(pgflash.__version__, prog_name="pgflash")
@@ -89,7 +90,9 @@ def command(context: click.Context, *, debug: bool) -> None:
         session.tell_superuser = functools.cache(_tell_superuser)
 
 
+command.add_command(cache.cache_command)
 command.add_command(devices.devices_command)
+command.add_command(doctor.check_command)
 command.add_command(doctor.doctor_command)
 command.add_command(memory.memory_command)
 command.add_command(place.place)

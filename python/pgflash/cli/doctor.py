@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash doctor: what is set otherwise than it should be, and what would change it."""
+"""pgflash doctor and pgflash check: what should be different, and what would change it."""
 
 import textwrap
 from collections import Counter
@@ -21,6 +21,8 @@ WIDTH = 90
 _COLUMNS = ("outcome", "rule", "subject", "sentence", "reason", "source", "commands")
 #: Outcomes that a build may be made to fail by, the worst first.
 _FAILING = (Outcome.CRITICAL, Outcome.WARNING, Outcome.NOTE)
+#: Outcomes by which pgflash check fails.
+_WRONG = (Outcome.CRITICAL, Outcome.WARNING)
 _COLOURS = {Outcome.CRITICAL: "red", Outcome.WARNING: "yellow", Outcome.NOTE: "cyan"}
 
 
@@ -52,16 +54,40 @@ def doctor_command(
     """
     with patiently("looking at the server and its machine"):
         found = api.doctor(dsn=dsn, probes=probes)
+    if form == "table":
+        _print(found, every=every)
+    else:
+        _print_records(found, form)
+    failing = _FAILING[: _FAILING.index(Outcome(fail_on)) + 1] if fail_on else ()
+    return 1 if any(one.outcome in failing for one in found) else 0
+
+
+@click.command("check", epilog=examples("pgflash check -d app", "pgflash check --format json"))
+@dsn_option()
+@form_option()
+def check_command(*, dsn: str | None, form: str) -> int:
+    """Check that pgflash itself works: its cache, its workers, its snapshots.
+
+    Exits with 1 if something is wrong, for monitoring.  For the machine and the server's other
+    settings there is pgflash doctor.
+    """
+    found = api.check(dsn=dsn)
+    if form == "table":
+        for one in found:
+            head = coloured(str(one.outcome), _COLOURS.get(one.outcome, "green"))
+            say(f" {one.rule}, {one.subject}: {one.sentence}", head=head)
+    else:
+        _print_records(found, form)
+    return 1 if any(one.outcome in _WRONG for one in found) else 0
+
+
+def _print_records(found: Sequence[Diagnosis], form: str) -> None:
     if form == "json":
         print_json([asdict(one) for one in found])
-    elif form == "csv":
+    else:
         print_records(
             _COLUMNS, ({**asdict(one), "commands": "; ".join(one.commands)} for one in found)
         )
-    else:
-        _print(found, every=every)
-    failing = _FAILING[: _FAILING.index(Outcome(fail_on)) + 1] if fail_on else ()
-    return 1 if any(one.outcome in failing for one in found) else 0
 
 
 def _print(found: Sequence[Diagnosis], *, every: bool) -> None:

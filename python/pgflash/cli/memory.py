@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash memory, pgflash memory remove: what the caches of killed servers have left in memory."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ import click
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import examples, form_option
-from pgflash.cli.output import print_json, print_records, say, say_table
+from pgflash.cli.output import confirm, print_json, print_records, say, say_table
 from pgflash.errors import PgflashError
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.words import duration
@@ -76,17 +75,11 @@ def remove_command(directories: tuple[Path, ...], *, names: tuple[str, ...], yes
         say("Nothing is left over.")
         return
     _print(left, "table")
-    if not yes and not _ask("Remove it?"):
+    if not yes and not confirm("Remove it?"):
         return
     for one in left:
         api.memory_remove(one.name)
         say(f"Removed: {one.name}")
-
-
-def _ask(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise PgflashError("nobody is there to be asked", hint="Say --yes, or look first.")
-    return click.confirm(question)
 
 
 def _print(found: Sequence[api.CacheMemory], form: str) -> None:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: PostgreSQL
 """Options that several commands take: one name, one meaning and one sentence of help."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
+from psycopg.conninfo import make_conninfo
 
 from pgflash.model.sizes import read_size
+from pgflash.session import parse_dsn
 
 #: How a command prints what is a table.
 TABLE_FORMS = ("table", "json", "csv")
@@ -34,13 +37,54 @@ def form_option(
     )
 
 
-def dsn_option(default: str | None = None) -> Callable[[_Function], _Function]:
-    """Return --dsn, of a server."""
-    return click.option(
-        "--dsn",
-        default=default,
-        help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
+def dsn_option(what: str = "Database") -> Callable[[_Function], _Function]:
+    """Return the options that name a server, as psql has them; the command gets one dsn.
+
+    WHAT says what is there.
+    """
+    options = (
+        click.option(
+            "-d",
+            "--dbname",
+            "--dsn",
+            "dsn",
+            metavar="NAME|DSN",
+            help=f"{what}: a name, libpq connection string or URI (default: PGDATABASE, ...).",
+        ),
+        click.option("-h", "--host", metavar="HOST", help="Server's host or socket directory."),
+        click.option("-p", "--port", metavar="PORT", help="Server's port."),
+        click.option("-U", "--username", metavar="NAME", help="Role to connect as."),
     )
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def connected(
+            *arguments: object,
+            dsn: str | None,
+            host: str | None,
+            port: str | None,
+            username: str | None,
+            **others: object,
+        ) -> object:
+            named = {"host": host, "port": port, "user": username}
+            return function(*arguments, dsn=_dsn(dsn, named), **others)
+
+        command = connected
+        for option in reversed(options):
+            command = option(command)
+        return cast(_Function, command)
+
+    return decorate
+
+
+def _dsn(dsn: str | None, named: Mapping[str, str | None]) -> str | None:
+    """Return one connection string; None if nothing is named."""
+    parts = {name: value for name, value in named.items() if value is not None}
+    if dsn is None and not parts:
+        return None
+    if dsn and "=" not in dsn and "://" not in dsn:
+        return make_conninfo("", dbname=dsn, **parts)
+    return make_conninfo("", **{**parse_dsn(dsn or ""), **parts})
 
 
 def probes_option(function: _Function) -> _Function:

@@ -25,7 +25,7 @@ from rich.style import StyleType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pgflash.errors import UsageError
+from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import Column, ReportTable, Row, Unit
 from pgflash.report.lines import blocks
 from pgflash.report.printed import print_table, shown, visible
@@ -51,6 +51,13 @@ def complain(message: str, hint: str = "") -> None:
     for text in filter(None, (f"pgflash: {message}", hint and f"HINT: {hint}")):
         first, *others = text.splitlines()
         say(first, *(f"  {line}" for line in others), err=True)
+
+
+def confirm(question: str, *, hint: str = "Confirm with --yes.") -> bool:
+    """Ask on the terminal; an error if standard input is none."""
+    if not sys.stdin.isatty():
+        raise PgflashError("standard input is not a terminal, so nobody can confirm", hint=hint)
+    return click.confirm(question)
 
 
 def coloured(text: str, colour: str) -> str:

@@ -25,7 +25,7 @@ def _common(on: str) -> Callable[[_Command], _Command]:
     """Return what all commands have in common; ON says what --on names."""
     options = [
         click.option("--on", "to", required=True, metavar=on, help="Where it is to be."),
-        dsn_option(""),
+        dsn_option(),
         click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
         click.option("--yes", is_flag=True, help="Do not ask."),
         click.option(
@@ -175,7 +175,7 @@ def database(
 def _place(
     asked: Callable[..., Plan],
     *,
-    dsn: str,
+    dsn: str | None,
     dry_run: bool,
     yes: bool,
     room_is_there: bool,

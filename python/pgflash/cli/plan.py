@@ -3,7 +3,6 @@
 
 import getpass
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -11,13 +10,15 @@ import click
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import print_json, print_records, print_rows, say, say_table
+from pgflash.cli.output import confirm, print_json, print_records, print_rows, say, say_table
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.moments import print_moment
 from pgflash.model.plan import Move, MoveKind, Plan
 from pgflash.model.words import duration
+
+_LOOK_FIRST = "Confirm with --yes, or look first with --dry-run."
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
@@ -49,11 +50,11 @@ def show(*, file: Path | None, form: str) -> None:
 
 @plan.command("apply", epilog=examples("pgflash plan apply plan.json"))
 @_FILE
-@dsn_option("")
+@dsn_option()
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
-def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool) -> None:
+def apply(*, file: Path, dsn: str | None, dry_run: bool, yes: bool, room_is_there: bool) -> None:
     """Make the moves that are not made yet; go on with one that was stopped or killed.
 
     Shows the commands that it would run, and asks.  A plan that others may write is refused.
@@ -68,10 +69,10 @@ def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool
 
 @plan.command("undo", epilog=examples("pgflash plan undo plan.json"))
 @_FILE
-@dsn_option("")
+@dsn_option()
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
-def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
+def undo(*, file: Path, dsn: str | None, yes: bool, room_is_there: bool) -> None:
     """Take back the moves that were made or begun, the last one first.
 
     Shows the commands that it would run, and asks.  A plan that others may write is refused.
@@ -81,7 +82,7 @@ def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
     if any(move.kind is MoveKind.WAL for move in found.moves):
         say("Note: to move the WAL back the server is stopped and started again.")
     _print_commands(found)
-    if not yes and not _ask("Take back what was done?"):
+    if not yes and not confirm("Take back what was done?", hint=_LOOK_FIRST):
         return
     with Screen() as screen:
         api.plan_undo(file, found, dsn=dsn, room_is_there=room_is_there, listener=screen)
@@ -90,7 +91,7 @@ def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
 # ---- used by pgflash place, too
 
 
-def show_looks(found: Plan, dsn: str) -> tuple[api.Seen, ...]:
+def show_looks(found: Plan, dsn: str | None) -> tuple[api.Seen, ...]:
     """Print what each move would mean; raise the reason of the first that is refused."""
     with patiently("looking at what would move"):
         seen = api.plan_look(found, dsn=dsn)
@@ -144,22 +145,22 @@ def _print_commands(found: Plan) -> None:
             say(f"Runs as {user} to {what} the server: {one}")
 
 
-def agree(found: Plan, dsn: str, *, yes: bool) -> bool:
+def agree(found: Plan, dsn: str | None, *, yes: bool) -> bool:
     """Show what would be done, and ask."""
     if api.plan_is_down(found, dsn=dsn):
         # It cannot be asked what a move would mean.
         _print_plan(found)
         say("Note: the server is down since a move of the WAL was cut off; it is started.")
         _print_commands(found)
-        return yes or _ask("Go on?")
+        return yes or confirm("Go on?", hint=_LOOK_FIRST)
     seen = show_looks(found, dsn)
     if all(one.is_gone or (one.look is not None and one.look.is_there) for one in seen):
         say("Everything is there already: nothing to do.")
         return False
-    return yes or _ask("Do it?")
+    return yes or confirm("Do it?", hint=_LOOK_FIRST)
 
 
-def carry_out(path: Path, found: Plan, dsn: str, *, room_is_there: bool) -> None:
+def carry_out(path: Path, found: Plan, dsn: str | None, *, room_is_there: bool) -> None:
     """Carry out a plan, and say how to go on with it or take it back."""
     with Screen() as screen:
         try:
@@ -169,14 +170,6 @@ def carry_out(path: Path, found: Plan, dsn: str, *, room_is_there: bool) -> None
             screen.note(f"Take it back:  pgflash plan undo {path}")
             raise
     say(f"Done. Take it back: pgflash plan undo {path}")
-
-
-def _ask(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise PgflashError(
-            "nobody is there to be asked", hint="Say --yes, or look first with --dry-run."
-        )
-    return click.confirm(question)
 
 
 def _about(seconds: float | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from pgflash import api
-from pgflash.cli.options import examples
+from pgflash.cli.options import dsn_option, examples
 from pgflash.cli.output import write_page
 from pgflash.cli.screen import patiently
 from pgflash.errors import UsageError
@@ -30,18 +30,12 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def source_options(function: _Function) -> _Function:
     """Give a command the options that say where snapshots are."""
-    dsn = click.option(
-        "--dsn",
-        default=None,
-        help="Database with the extension's snapshots, as libpq connects to it; without it "
-        "PGHOST, PGDATABASE and the like say.",
-    )
     store = click.option(
         "--store",
         type=click.Path(path_type=Path, dir_okay=False),
         help="File that 'pgflash snapshot --store' wrote.",
     )
-    return dsn(store(function))
+    return dsn_option("Database with the extension's snapshots")(store(function))
 
 
 def _output_options(function: _Function) -> _Function:

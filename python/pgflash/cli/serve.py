@@ -32,7 +32,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
     "serve",
     epilog=examples(
         "pgflash serve --dsn dbname=app",
-        "pgflash serve --listen 0.0.0.0:8432 --host db1.example.org",
+        "pgflash serve --listen 0.0.0.0:8432 --allowed-host db1.example.org",
     ),
 )
 @dsn_option()
@@ -57,7 +57,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
     help="Ask for none: whoever can log in to this machine sees all.  Only on loopback.",
 )
 @click.option(
-    "--host", "names", multiple=True, metavar="NAME", help="Another name that we are called by."
+    "--allowed-host", "names", multiple=True, metavar="NAME", help="Another name of this host."
 )
 @click.option(
     "--https", is_flag=True, help="Browsers come by https, through a proxy in front of this."

@@ -53,6 +53,7 @@ def read_host(
         cores=cores or os.cpu_count() or 1,
         memory_bytes=_kilobytes(memory, "MemTotal"),
         swap_bytes=_kilobytes(memory, "SwapTotal"),
+        committed_bytes=_kilobytes(memory, "Committed_AS"),
         sysctls={
             name: value
             for name in _SYSCTLS

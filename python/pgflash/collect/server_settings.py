@@ -19,6 +19,8 @@ _NAMES = [
     "max_worker_processes",
     "pgflash.cache_file",
     "pgflash.cache_size",
+    "pgflash.keep_share",
+    "pgflash.snapshot_interval",
     "pgflash.warm_restart",
     "random_page_cost",
     "seq_page_cost",

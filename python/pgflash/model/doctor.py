@@ -53,6 +53,8 @@ class HostSettings:
     cores: int
     memory_bytes: int | None = None
     swap_bytes: int | None = None
+    #: Memory that the kernel has promised.
+    committed_bytes: int | None = None
     #: By name ("vm.swappiness"), if present.
     sysctls: Mapping[str, int] = field(default_factory=dict)
     huge_page_bytes: int | None = None
@@ -113,6 +115,47 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTimes:
+    """Reads that one source served since the server started."""
+
+    calls: float
+    seconds: float
+
+    @property
+    def mean_s(self) -> float:
+        """Return the mean time of a read in seconds; 0 if there was none."""
+        return self.seconds / self.calls if self.calls else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheFacts:
+    """What the extension's views say of the flash cache: rows by column."""
+
+    #: The row of pgflash_cache.
+    cache: Mapping[str, object]
+    #: The rows of pgflash_cache_devices.
+    devices: tuple[Mapping[str, object], ...] = ()
+    #: The row of pgflash_cache_benefit for the time since the start; None if there is none.
+    benefit: Mapping[str, object] | None = None
+
+    def text(self, column: str) -> str:
+        """Return a column of pgflash_cache as text, "" for null."""
+        return str(self.cache.get(column) or "")
+
+    def number(self, column: str) -> float:
+        """Return a column of pgflash_cache as a number, 0 for null."""
+        return float(str(self.cache.get(column) or 0))
+
+    def reads(self, source: str) -> ReadTimes:
+        """Return the reads that flash or disk served."""
+        row = self.benefit or {}
+        return ReadTimes(
+            calls=float(str(row.get(f"{source}_reads") or 0)),
+            seconds=float(str(row.get(f"{source}_read_ms") or 0)) / 1000,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFacts:
     """Everything that the rules may look at."""
 
@@ -122,6 +165,11 @@ class DoctorFacts:
     why_no_host: str = ""
     #: The devices that hold a part of the cluster.
     devices: tuple[DeviceFacts, ...] = ()
+    #: None: the views could not be read; the other field says why.
+    cache: CacheFacts | None = None
+    why_no_cache: str = ""
+    #: None: there is none, or the server takes none.
+    snapshot_age_s: float | None = None
 
     def device_of(self, part: str) -> DeviceFacts | None:
         """Return the device that holds a part, or None if it is not known."""

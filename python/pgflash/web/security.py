@@ -232,7 +232,9 @@ class Guard:
         reached = _bracketed(str((scope.get("server") or ("",))[0]).lower())
         names = self._doorman.policy.names | {reached}
         if len(hosts) != 1 or _name_of(hosts[0]) not in names:
-            return _no(421, "This name is not served here. pgflash serve --host NAME adds a name.")
+            return _no(
+                421, "This name is not served here. pgflash serve --allowed-host NAME adds it."
+            )
         if _foreign(scope, headers, self._doorman.policy):
             return _no(403, "This request comes from a page that is not ours.")
         query = bytes(scope.get("query_string", b"")).decode("latin-1")

@@ -131,7 +131,7 @@ def test_a_plan_that_was_carried_out_before_is_asked_for_again(
     said(capsys, 0, "place", "wal", "--on", wal, *dsn, "--yes", "--plan", plan)
     said(capsys, 0, "plan", "undo", plan, *dsn, "--yes")
     with placed.server.connect() as connection:
-        assert "nobody is there to be asked" in said(capsys, 1, "plan", "apply", plan, *dsn)
+        assert "standard input is not a terminal" in said(capsys, 1, "plan", "apply", plan, *dsn)
         assert connection.execute("select 1").fetchone() == (1,)
 
 
@@ -148,7 +148,7 @@ def test_the_commands_of_a_plan_are_shown_before_anybody_agrees(
         text = said(capsys, 1, "plan", verb, str(path), "--dsn", placed.dsn)
         assert f"Runs as {user} to stop the server: systemctl stop db; rm x \\u001b[2K\n" in text
         assert f"Runs as {user} to start the server: start db\n" in text
-        assert "nobody is there to be asked" in text
+        assert "standard input is not a terminal" in text
     noted = Startup(bindir="/b", config_directory="/d", start_command="start it otherwise")
     plan = read_plan(path)
     record = Record(state=MoveState.DOING, notes={"startup": noted.to_json()})
@@ -166,7 +166,7 @@ def test_a_server_that_a_killed_move_left_down_is_asked_for_and_started(
     words = ("plan", "apply", str(path), "--dsn", placed.dsn)
     text = said(capsys, 1, *words)
     assert "the server is down since a move of the WAL was cut off" in text
-    assert "nobody is there to be asked" in text
+    assert "standard input is not a terminal" in text
     assert not placed.answers
     said(capsys, 0, *words, "--yes")
     assert placed.wal_folder == folder

@@ -7,6 +7,7 @@ diagnosis names its reason, its source, and the commands that would change what 
 is changed here.
 """
 
+from pgflash.advise.doctor.cache import PGFLASH_RULES
 from pgflash.advise.doctor.limits import LIMIT_RULES
 from pgflash.advise.doctor.memory import MEMORY_RULES
 from pgflash.advise.doctor.mounts import MOUNT_RULES
@@ -24,18 +25,25 @@ _ORDER = tuple(Outcome)
 
 
 def diagnose(facts: DoctorFacts) -> tuple[Diagnosis, ...]:
-    """Return the diagnoses of all rules, the worst first."""
-    found: list[Diagnosis] = []
+    """Return the diagnoses of all rules, the worst first, and pgflash's own before others."""
+    found = [one for rule in PGFLASH_RULES for one in rule(facts)]
     if facts.host is None:
         found.append(
             unknown("machine", MACHINE, f"The machine was not looked at: {facts.why_no_host}.")
         )
     else:
-        for rule in HOST_RULES:
-            found.extend(rule(facts))
-    for rule in OWN_RULES:
-        found.extend(rule(facts))
+        found.extend(one for rule in HOST_RULES for one in rule(facts))
+    found.extend(one for rule in OWN_RULES for one in rule(facts))
+    return _sorted(found)
+
+
+def check(facts: DoctorFacts) -> tuple[Diagnosis, ...]:
+    """Return the diagnoses of pgflash itself, the worst first."""
+    return _sorted([one for rule in PGFLASH_RULES for one in rule(facts)])
+
+
+def _sorted(found: list[Diagnosis]) -> tuple[Diagnosis, ...]:
     return tuple(sorted(found, key=lambda one: _ORDER.index(one.outcome)))
 
 
-__all__ = ["HOST_RULES", "OWN_RULES", "diagnose"]
+__all__ = ["HOST_RULES", "OWN_RULES", "PGFLASH_RULES", "check", "diagnose"]

@@ -7,6 +7,7 @@ Linux 3.5, swappiness 0 means that the kernel kills a process rather than swap, 
 former meaning of 0.
 """
 
+import math
 from collections.abc import Iterator
 
 from pgflash.advise.doctor.rules import (
@@ -32,6 +33,13 @@ BACKGROUND_MAX_BYTES = 2**30
 BACKGROUND_BYTES = 256 * 2**20
 #: From here on, a process that writes has to write others' pages, too.
 DIRTY_RATIO_MIN = 10
+
+#: The percentage of memory that may be promised, besides swap: the least that we advise, and the
+#: most, which leaves room for the kernel.
+OVERCOMMIT_RATIO = 80
+OVERCOMMIT_RATIO_MAX = 95
+#: How much more than what is promised now is to be possible.
+COMMIT_ROOM = 1.5
 
 #: Below this, huge pages bring little.
 HUGE_PAGES_FROM_BYTES = 2**30
@@ -208,8 +216,27 @@ def overcommit(facts: DoctorFacts) -> Iterator[Diagnosis]:
             "all sessions end and it recovers. With 2 a statement fails instead; it takes care "
             "where other programs run.",
             source=postgres("Managing Kernel Resources, Linux Memory Overcommit"),
-            commands=set_sysctl("vm.overcommit_memory", 2),
+            commands=_no_overcommit(host),
         )
+
+
+def _no_overcommit(host: HostSettings) -> tuple[str, ...]:
+    """Return commands that leave room for what is promised already, or none.
+
+    With 2 the kernel promises at most swap and overcommit_ratio percent of the memory that is not
+    in huge pages; where that is less than it has promised, no process can be started.
+    """
+    if host.memory_bytes is None or host.committed_bytes is None:
+        return ()
+    in_huge_pages = (host.huge_pages or 0) * (host.huge_page_bytes or 0)
+    wanted = COMMIT_ROOM * host.committed_bytes - (host.swap_bytes or 0)
+    ratio = math.ceil(100 * wanted / max(host.memory_bytes - in_huge_pages, 1))
+    if ratio > OVERCOMMIT_RATIO_MAX:
+        return ()
+    return (
+        *set_sysctl("vm.overcommit_ratio", max(ratio, OVERCOMMIT_RATIO)),
+        *set_sysctl("vm.overcommit_memory", 2),
+    )
 
 
 MEMORY_RULES: tuple[Rule, ...] = (

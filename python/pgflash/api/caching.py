@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A server's flash cache: what it does, and the changes that a superuser may make."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from pgflash.errors import PgflashError
+from pgflash.progress import Listener
+from pgflash.session import Connection, connect, said
+
+#: What these functions need.
+_SUPERUSER = "Connect as a superuser."
+
+#: A resize that has not begun after so many seconds is done: the size is as it was.
+_PATIENCE_S = 5.0
+#: Seconds between two looks at a resize.
+_LOOK_S = 0.5
+
+_SCHEMA = """
+select n.nspname
+  from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+ where e.extname = 'pgflash'
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheStatus:
+    """Rows of the extension's views, by column."""
+
+    #: pgflash_cache.
+    cache: Mapping[str, object]
+    #: pgflash_cache_benefit: the last hour, the last day, and since the start.
+    benefit: tuple[Mapping[str, object], ...]
+
+
+def cache(*, dsn: str | None = None) -> CacheStatus:
+    """Return what the cache does and what it has saved."""
+    with connect(dsn or "") as connection, said("ask about the flash cache"):
+        return CacheStatus(
+            cache=_rows(connection, "select * from {}.pgflash_cache")[0],
+            benefit=tuple(_rows(connection, "select * from {}.pgflash_cache_benefit")),
+        )
+
+
+def cache_mode(mode: str, *, dsn: str | None = None) -> None:
+    """Set the mode of the cache: serve, passthrough or offline.
+
+    Offline lasts until the server restarts.
+    """
+    with connect(dsn or "") as connection, said("set the mode of the cache", hint=_SUPERUSER):
+        _rows(connection, "select {}.pgflash_cache_set_mode(%s::pg_catalog.text)", mode)
+
+
+def cache_clear(*, dsn: str | None = None) -> None:
+    """Drop every block from the cache."""
+    with connect(dsn or "") as connection, said("clear the cache", hint=_SUPERUSER):
+        _rows(connection, "select {}.pgflash_cache_clear()")
+
+
+def cache_resize(
+    size_bytes: int, *, dsn: str | None = None, listener: Listener | None = None
+) -> None:
+    """Change the size of each cache file, in bytes, and wait until the blocks have moved.
+
+    The setting pgflash.cache_size is changed for good; whoever stops waiting stops nothing.
+    PgflashError if the server refuses the size.
+    """
+    setting = sql.Literal(f"{size_bytes // 1024}kB")
+    with connect(dsn or "") as connection, said("change the size of the cache", hint=_SUPERUSER):
+        connection.execute(sql.SQL("alter system set pgflash.cache_size = {}").format(setting))
+        connection.execute("select pg_catalog.pg_reload_conf()")
+        _await_size(connection, listener or Listener())
+
+
+def _await_size(connection: Connection, listener: Listener) -> None:
+    """Wait for the housekeeper, which begins within seconds and may work for minutes."""
+    listener.stage("resizing the cache", work=1.0)
+    begin = time.monotonic()
+    begun = False
+    while begun or time.monotonic() - begin < _PATIENCE_S:
+        (row,) = _rows(connection, "select resize_progress, resize_reason from {}.pgflash_cache")
+        if row["resize_reason"]:
+            raise PgflashError(
+                f"the cache keeps its size: {row['resize_reason']}",
+                hint="pgflash.cache_size has the new size all the same: set it back.",
+            )
+        if row["resize_progress"] is not None:
+            begun = True
+            listener.advance(float(str(row["resize_progress"])))
+        elif begun:
+            return
+        time.sleep(_LOOK_S)
+
+
+def _rows(connection: Connection, query: str, *values: str) -> list[Mapping[str, object]]:
+    found = connection.execute(_SCHEMA).fetchone()
+    if found is None:
+        raise PgflashError(
+            "the extension pgflash is not in this database",
+            hint="Name a database that has it (-d), or CREATE EXTENSION pgflash in this one.",
+        )
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return list(
+            cursor.execute(
+                sql.SQL(query).format(sql.Identifier(str(found[0]))), values or None
+            ).fetchall()
+        )

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What the extension's views say of pgflash itself, for the doctor; nothing is changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from pgflash.model.doctor import CacheFacts
+from pgflash.session import Connection
+
+_SCHEMA = """
+select pg_catalog.quote_ident(n.nspname)
+  from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+ where e.extname = 'pgflash'
+"""
+_CACHE = "select * from {schema}.pgflash_cache"
+_DEVICES = "select * from {schema}.pgflash_cache_devices"
+_BENEFIT = "select * from {schema}.pgflash_cache_benefit where period = 'start'"
+#: A standby takes no snapshots.
+_AGE = """
+select extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.max(taken_at))::float8 as age_s
+  from {schema}.pgflash_snapshots where not pg_catalog.pg_is_in_recovery()
+"""
+
+NO_EXTENSION = "the extension pgflash is not in this database"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PgflashState:
+    """What was found, or why nothing was."""
+
+    cache: CacheFacts | None = None
+    why_no_cache: str = ""
+    snapshot_age_s: float | None = None
+
+
+def read_pgflash(connection: Connection) -> PgflashState:
+    """Return what the extension says of its cache and its snapshots."""
+    found = connection.execute(_SCHEMA).fetchone()
+    if found is None:
+        return PgflashState(why_no_cache=NO_EXTENSION)
+    schema = sql.SQL(found[0])  # quoted by the server
+    try:
+        age_s = _rows(connection, schema, _AGE)[0]["age_s"]
+        (cache,) = _rows(connection, schema, _CACHE)
+        return PgflashState(
+            cache=CacheFacts(
+                cache=cache,
+                devices=tuple(_rows(connection, schema, _DEVICES)),
+                benefit=next(iter(_rows(connection, schema, _BENEFIT)), None),
+            ),
+            snapshot_age_s=None if age_s is None else float(str(age_s)),
+        )
+    except psycopg.Error as error:
+        return PgflashState(why_no_cache=error.diag.message_primary or str(error))
+
+
+def _rows(connection: Connection, schema: sql.SQL, query: str) -> list[Mapping[str, object]]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return list(cursor.execute(sql.SQL(query).format(schema=schema)).fetchall())
