@@ -405,7 +405,17 @@ _CALL = re.compile(r"(?<![\w.}])([a-z_][a-z0-9_]*)\(")
 #: types we use (tests/hostile tries that).  unnest of several arrays is grammar, too.
 _NO_FUNCTIONS = frozenset(
     {
-        *("coalesce", "nullif", "greatest", "least", "extract", "array", "any", "unnest"),
+        *(
+            "coalesce",
+            "nullif",
+            "greatest",
+            "least",
+            "extract",
+            "array",
+            "any",
+            "unnest",
+            "grouping",
+        ),
         *("count", "sum", "min", "max"),
     }
 )

@@ -367,6 +367,83 @@ def test_behind_the_live_samples_is_the_repository(opened: Callable[..., Tab]) -
     assert "comes from the snapshots" in page.locator("#source").inner_text()
 
 
+def test_a_click_makes_the_page_about_what_was_clicked(
+    opened: Callable[..., Tab], watched: Watched
+) -> None:
+    tab = opened()
+    page = tab.alive()
+    tab.until("document.querySelectorAll('[data-rows=statements] tbody a').length > 0")
+    link = page.locator("[data-rows=statements] tbody a").first
+    text = link.inner_text()
+    link.click()
+    page.wait_for_url("**/?query=*")
+    number_of_it = page.evaluate("new URLSearchParams(location.search).get('query')")
+    assert page.locator(".chip b").all_inner_texts() == [number_of_it]
+    if text != number_of_it:  # there is pg_stat_statements
+        full = page.locator("#about pre").inner_text()
+        assert " ".join(full.split()).startswith(" ".join(text.split())[:60])
+    tab.alive(1)
+    # Its waits over time, its sessions, and nothing else.
+    assert list(cells(page)) == ["focus"]
+    tab.until("[...document.querySelectorAll('#focus tbody td')].some(one => +one.textContent > 0)")
+    assert page.locator("#focus canvas").is_visible()
+    # The chart is drawn from the same spans: what is read from it is one of them.
+    page.locator("#focus .plot").focus()
+    page.keyboard.press("ArrowLeft")
+    readout = page.locator("#focus .readout").inner_text()
+    assert re.match(r"\d\d:\d\d:\d\d: ", readout), readout
+    assert page.locator("[data-rows=statements] tbody tr").count() == 1
+    assert page.locator("[data-rows=segments] tbody tr").count() == 0
+    assert serious(page) == []
+    # A mark narrows it, and both are in the address, which shows the same elsewhere.
+    mark(page, watched.counted()[0] - 60, watched.counted()[0])
+    tab.until("location.search.includes('from=') && location.search.includes('query=')")
+    address = page.evaluate("location.pathname + location.search")
+    assert number_of_it in opened(address, java_script_enabled=False).page.inner_text(".chips")
+    # On to one of its sessions, and back to all.
+    page.locator("#clear").click()
+    page.locator("[data-rows=sessions] tbody a").first.click()
+    page.wait_for_url("**&session=*")
+    assert page.locator(".chip").count() == 2
+    for _ in range(2):
+        page.locator(".chip a").first.click()
+    tab.alive(1)
+    assert page.locator(".chip").count() == 0
+    assert len(cells(page)) > 3
+
+
+def test_a_relation_s_page_shows_the_time_on_its_files(opened: Callable[..., Tab]) -> None:
+    tab = opened()
+    tab.alive()
+    tab.until("document.querySelectorAll('[data-rows=segments] tbody a').length > 0")
+    link = tab.page.locator("[data-rows=segments] tbody a").first
+    name = link.inner_text()
+    link.click()
+    tab.page.wait_for_url("**/?relation=*")
+    assert tab.page.locator(".chip b").inner_text() == name
+    tab.alive(1)
+    tab.until("document.querySelectorAll('[data-rows=segments] tbody tr').length === 1")
+    assert "In the flash cache" in tab.page.locator("#about").inner_text()
+    tab.until("[...document.querySelectorAll('#focus tbody td')].some(one => +one.textContent > 0)")
+
+
+def test_the_range_and_a_filter_are_in_the_address(opened: Callable[..., Tab]) -> None:
+    tab = opened("/?last=900")
+    page = tab.alive()
+    assert page.locator("#range").input_value() == "900"
+    page.locator("#range").select_option("60")
+    assert page.evaluate("location.search") == "?last=60"
+    tab.until("document.querySelectorAll('#show [name=user] option').length > 1")
+    page.locator("#show [name=user]").select_option("postgres")
+    page.wait_for_url("**/?last=60&user=postgres")
+    tab.alive(1)
+    assert page.locator("#range").input_value() == "60"
+    assert page.locator("#show [name=user]").input_value() == "postgres"
+    tab.until("document.querySelectorAll('[data-rows=sessions] tbody tr').length > 0")
+    page.locator("#show [name=user]").select_option("")
+    page.wait_for_url("**/?last=60")
+
+
 def test_the_keyboard_alone_marks_a_stretch(opened: Callable[..., Tab]) -> None:
     tab = opened()
     page = tab.alive(8)
@@ -574,9 +651,9 @@ def test_a_dark_page_is_dark_and_as_readable(opened: Callable[..., Tab], watched
 
 def test_axe_finds_nothing_serious(opened: Callable[..., Tab], watched: Watched) -> None:
     tab = opened()
-    for path in ("/", "/cache", "/lab"):
+    for path in ("/", "/cache", "/lab", "/blocking"):
         tab.page.goto(watched.address + path)
-        if path != "/lab":
+        if path in ("/", "/cache"):
             tab.alive(1)
         assert serious(tab.page) == [], path
     tab.page.eval_on_selector("h1", "one => one.style.color = '#ccc'")  # the check can fail

@@ -117,6 +117,16 @@ def is_read(page: Served, *, since_s: float) -> bool:
     )
 
 
+#: What a page can be about.
+FOCUSES = (
+    "query=1",
+    "session=1",
+    "wait=IO%3ADataFileRead",
+    "relation=pg_class",
+    "user=postgres&database=postgres&application=x&client=local",
+)
+
+
 def look_at_details(page: Served) -> None:
     """Ask for the cache, for what was done just now, and for what is in snapshots only."""
     now = datetime.now(UTC)
@@ -126,6 +136,10 @@ def look_at_details(page: Served) -> None:
         for path in ("/live/details", "/live/history"):
             answer = page.ask(f"{path}?{times}")
             assert answer.code == 200, answer.text
+        for focus in FOCUSES:
+            answer = page.ask(f"/?{times}&{focus}")
+            assert answer.code == 200, answer.text
+    assert page.ask("/blocking").code == 200
 
 
 def look_where_to_place(server: Server, capsys: pytest.CaptureFixture[str], database: str) -> None:

@@ -60,6 +60,8 @@ from pgflash.api.placing import (
     plan_undo,
 )
 from pgflash.api.watching import top
+from pgflash.collect.about import read_about
+from pgflash.collect.blocking import read_blocking
 from pgflash.collect.cache_view import read_cache
 from pgflash.collect.history import read_history
 from pgflash.collect.live import STATEMENT_TIMEOUT_MS
@@ -124,6 +126,8 @@ __all__ = [
     "plan_read",
     "plan_show",
     "plan_undo",
+    "read_about",
+    "read_blocking",
     "read_cache",
     "read_history",
     "read_old_stretch",

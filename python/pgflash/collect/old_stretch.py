@@ -3,21 +3,35 @@
 
 Snapshots keep what sessions did by the minute, and the requests to relations from snapshot to
 snapshot.  A stretch gets a part of each minute and of each interval in proportion to the time that
-they share.  Sessions are not kept, and of statements only those that were seen most.
+they share.  Sessions, applications and clients are not kept, and of statements only those that were
+seen most.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from pgflash.collect.stretch import COUNTED, TEXT_MAX, Spent, add_spent, top_spent
-from pgflash.model.live import FileCount, LiveServer, Stretch
+from pgflash.collect.stretch import (
+    COUNTED,
+    TEXT_MAX,
+    UNNAMED,
+    BySpan,
+    Spent,
+    add_spent,
+    span_of,
+    spans_of,
+    top_spent,
+    values_of,
+)
+from pgflash.model.live import FileCount, Focus, LiveServer, Stretch
 from pgflash.model.waits import FOREGROUND
 from pgflash.session import Connection, said
+
+_MINUTE = timedelta(minutes=1)
 
 _KNOWN = """
 select min(p.taken_at), max(s.taken_at)
@@ -47,15 +61,27 @@ minutes as (
            line ->> pg_catalog.array_position(names, 'wait_event_type') - 1 as kind,
            line ->> pg_catalog.array_position(names, 'wait_event') - 1 as event,
            line ->> pg_catalog.array_position(names, 'query_id') - 1 as query,
+           line ->> pg_catalog.array_position(names, 'user_oid') - 1 as user_oid,
+           line ->> pg_catalog.array_position(names, 'database_oid') - 1 as database_oid,
            (line ->> pg_catalog.array_position(names, 'seconds') - 1)::float8 as seconds
       from rows)
 select class, kind, event, query,
+       case when %(spans)s
+            then pg_catalog.date_bin(%(span)s, greatest(minute, %(begin)s), %(begin)s) end,
        sum(seconds * extract(epoch from least(minute + interval '1 min', %(end)s)
                                         - greatest(minute, %(begin)s))::float8 / 60::float8)
   from minutes
  where backend = any(%(foreground)s) and class = any(%(counted)s)
    and minute < %(end)s and minute > %(begin)s - interval '1 min'
- group by 1, 2, 3, 4
+   and (%(query)s::bigint is null or query = %(query)s::bigint::text)
+   and (%(wait)s::text = ''::text or %(wait)s::text in (class, kind || ':'::text || event))
+   and (%(user)s::text = ''::text
+        or user_oid = (select oid::text from pg_catalog.pg_roles
+                        where rolname::text = %(user)s::text))
+   and (%(database)s::text = ''::text
+        or database_oid = (select oid::text from pg_catalog.pg_database
+                            where datname::text = %(database)s::text))
+ group by 1, 2, 3, 4, 5
 """
 )
 _FILES = (
@@ -99,14 +125,23 @@ class OldStretch:
 
 
 def read_old_stretch(
-    connection: Connection, server: LiveServer, *, begin: datetime, end: datetime
+    connection: Connection,
+    server: LiveServer,
+    *,
+    begin: datetime,
+    end: datetime,
+    focus: Focus | None = None,
 ) -> OldStretch | None:
     """Return what the snapshots around a stretch show of it; None if there are none."""
-    if not server.schema:
+    focus = focus or Focus()
+    if not server.schema or focus.session or focus.application or focus.client:
         return None
+    span = max(span_of(begin, end), _MINUTE)
     values = {
+        **values_of(focus),
         "begin": begin,
         "end": end,
+        "span": span,
         "foreground": sorted(FOREGROUND),
         "counted": COUNTED,
     }
@@ -133,7 +168,12 @@ def read_old_stretch(
         texts = connection.execute(
             sql.SQL(_TEXTS).format(schema=schema), (TEXT_MAX, ids)
         ).fetchall()
-    total = sum(float(row[4]) for row in waits)
+    total = sum(float(row[5]) for row in waits)
+    by_span: BySpan = {}
+    for wait_class, *_what, at, seconds in waits:
+        if at is not None:
+            add_spent(by_span, at, wait_class, seconds)
+    aas = spans_of(by_span, begin, end, span, lambda a, b: first <= a and b <= last)
     return OldStretch(
         known_s=(min(end, last) - max(begin, first)).total_seconds(),
         stretch=Stretch(
@@ -144,6 +184,7 @@ def read_old_stretch(
             source="snapshots",
             waits=top_spent(found.waits, total, {}),
             statements=top_spent(found.statements, total, {str(i): text for i, text in texts}),
+            spans=() if focus.is_all else tuple(aas),
             missing=missing,
         ),
         files=_files(files, server.database),
@@ -165,10 +206,10 @@ class _Found:
 
 def _spent(rows: list[tuple[Any, ...]]) -> _Found:
     found = _Found(waits={}, statements={})
-    for wait_class, kind, event, query, seconds in rows:
+    for wait_class, kind, event, query, _span, seconds in rows:
         name = f"{kind}:{event}" if kind else str(wait_class)
         add_spent(found.waits, name, wait_class, seconds)
-        statement = "without an identifier" if query is None else str(query)
+        statement = UNNAMED if query is None else str(query)
         add_spent(found.statements, statement, wait_class, seconds)
     return found
 

@@ -9,14 +9,14 @@ part of each interval in proportion to the time that they share.
 Locking: the collector's thread replaces intervals whole; readers use the tuple that they find.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
 from heapq import nlargest
 from operator import add, sub
 
 from pgflash.collect.segments import FILES_MAX
-from pgflash.model.live import FileChange, FileCount, FileKey, FileRow, StretchRow
+from pgflash.model.live import FileChange, FileCount, FileKey, FileRow, Span, StretchRow
 from pgflash.model.words import count, percent, size
 
 #: How often the counts are looked at, in samples.
@@ -83,13 +83,36 @@ class Segments:
     def within(self, begin: datetime, end: datetime) -> dict[FileKey, FileCount]:
         """Return the requests to files in a stretch of time."""
         found: dict[FileKey, FileCount] = {}
-        for first, last, counts in self._intervals:
+        for _shared, share, (_first, _last, counts) in self._shared(begin, end):
+            for key, one in counts.items():
+                found[key] = _combined(found.get(key, FileCount()), one, share)
+        return found
+
+    def over_time(self, begin: datetime, end: datetime, keys: Collection[FileKey]) -> list[Span]:
+        """Return how long was waited for these files, interval by interval."""
+        return [
+            Span(
+                at=min(last, end).isoformat(),
+                elapsed_s=shared.total_seconds(),
+                files={
+                    what: sum(getattr(counts[key], f"{what}_ms") for key in keys if key in counts)
+                    / (last - first).total_seconds()
+                    / 1000
+                    for what in ("read", "write")
+                },
+            )
+            for shared, _share, (first, last, counts) in self._shared(begin, end)
+        ]
+
+    def _shared(
+        self, begin: datetime, end: datetime
+    ) -> Iterator[tuple[timedelta, float, _Interval]]:
+        """Yield the intervals that share time with a stretch, how much, and what part of theirs."""
+        for interval in self._intervals:
+            first, last, _counts = interval
             shared = min(last, end) - max(first, begin)
             if shared > timedelta(0):
-                share = shared / (last - first)
-                for key, one in counts.items():
-                    found[key] = _combined(found.get(key, FileCount()), one, share)
-        return found
+                yield shared, shared / (last - first), interval
 
 
 def _most(counts: dict[FileKey, FileCount]) -> dict[FileKey, FileCount]:

@@ -172,6 +172,68 @@ class FileCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Focus:
+    """What a page is about: where a field is "", it is about all."""
+
+    #: A statement's identifier, a session's process ID.
+    query: str = ""
+    session: str = ""
+    #: An event as "Type:Event", or a wait class.
+    wait: str = ""
+    #: As the top segments name it.
+    relation: str = ""
+    user: str = ""
+    database: str = ""
+    application: str = ""
+    client: str = ""
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it is about everything."""
+        return self == Focus()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What the server tells now about a focus."""
+
+    #: A statement's text, or that of a session's last statement.
+    text: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+    #: What is not told, and why.
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockRow:
+    """A session that waits for a lock, or for which one waits; it comes before those that wait."""
+
+    session: str
+    #: How many others it waits behind, one waiting for the next.
+    depth: int
+    owner: str
+    #: What it does, and since when, in seconds.
+    state: str
+    seconds: float | None
+    #: The lock that it waits for; "" if it waits for none.
+    wants: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A part of a stretch of time."""
+
+    #: Its end.
+    at: str
+    elapsed_s: float
+    #: Average active sessions by wait class.
+    aas: Mapping[str, float] = field(default_factory=dict)
+    #: Seconds a second that were waited for a relation's files, by reads and writes.
+    files: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StretchRow:
     """One of the rows that took most of a stretch of time."""
 
@@ -200,6 +262,10 @@ class Stretch:
     statements: tuple[StretchRow, ...] = ()
     sessions: tuple[StretchRow, ...] = ()
     segments: tuple[StretchRow, ...] = ()
+    #: What is in focus, over time; nothing if all is.
+    spans: tuple[Span, ...] = ()
+    #: By "user", "database", "application" and "client": those in which most time was spent.
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     #: When to ask again for what follows, by what it takes the server to answer.
     again_s: float = 10.0

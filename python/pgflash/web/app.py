@@ -34,15 +34,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pgflash.errors import PgflashError, UsageError
 from pgflash.live.collector import Collector, Status
 from pgflash.live.ring import Message
-from pgflash.model.words import sentence
+from pgflash.model.live import Focus
+from pgflash.model.words import duration, sentence
 from pgflash.web import metrics, pages
 from pgflash.web.data import Data
 from pgflash.web.details import (
+    ALL,
     CACHE_KEPT_S,
     WAITING_MAX,
     BusyError,
     Details,
     TooOftenError,
+    read_focus,
     read_times,
 )
 from pgflash.web.guests import GuestPage, guest_pages
@@ -118,6 +121,7 @@ class _Routes:
         )
         self._templates.globals["menu"] = (
             ("Performance", "/"),
+            ("Blocking", "/blocking"),
             ("Flash cache", "/cache"),
             *((guest.title, guest.path) for guest in guests),
         )
@@ -130,15 +134,42 @@ class _Routes:
 
     async def performance(self, request: Request) -> Response:
         self.collector.asked()
-        begin, end = (request.query_params.get(name, "")[:40] for name in ("from", "to"))
-        values = pages.performance(self.collector, begin=begin, end=end)
-        code = 200
-        if begin or end:
+        query = request.query_params
+        begin, end = (query.get(name, "")[:40] for name in ("from", "to"))
+        focus, code, error = ALL, 200, ""
+        try:
+            focus = read_focus(query)
+        except PgflashError as why:
+            error, code = f"{sentence(why.message)}.", _code(why)
+        values = pages.performance(self.collector, begin=begin, end=end, focus=focus)
+        try:
+            if (begin or end) and not error:
+                values |= pages.marked(await self._stretch(begin, end, focus))
+            if not focus.is_all and self.collector.server is not None:
+                found = await asyncio.to_thread(self.details.about, self.collector.server, focus)
+                values["about"] = msgspec.json.decode(found)
+        except PgflashError as why:
+            error, code = f"{sentence(why.message)}.", _code(why)
+        return self.page("performance.html", code, **{**values, "error": error})
+
+    async def blocking(self, _request: Request) -> Response:
+        self.collector.asked()
+        server, rows, error = self.collector.server, [], ""
+        if server is not None:
             try:
-                values |= pages.marked(await self._stretch(begin, end))
-            except PgflashError as error:
-                values["error"], code = f"{sentence(error.message)}.", _code(error)
-        return self.page("performance.html", code, **values)
+                rows = msgspec.json.decode(await asyncio.to_thread(self.details.blocking, server))
+            except PgflashError as found:
+                error = f"{sentence(found.message)}."
+        values = pages.standing(self.collector)
+        return self.page(
+            "blocking.html",
+            200,
+            **values,
+            place="Blocking",
+            blocked=rows,
+            error=error,
+            duration=duration,
+        )
 
     async def flash(self, _request: Request) -> Response:
         self.collector.asked()
@@ -228,15 +259,16 @@ class _Routes:
     async def stretch(self, request: Request) -> Response:
         """Answer with what sessions did in a stretch of time."""
         query = request.query_params
-        body = await self._stretch(query.get("from", ""), query.get("to", ""))
+        focus = read_focus(query)
+        body = await self._stretch(query.get("from", ""), query.get("to", ""), focus)
         return Response(body, media_type="application/json")
 
-    async def _stretch(self, begin: str, end: str) -> bytes:
+    async def _stretch(self, begin: str, end: str, focus: Focus) -> bytes:
         times = read_times(begin, end)
         server = self.collector.server
         if server is None:
             raise BusyError(self.collector.status.page)
-        return await asyncio.to_thread(self.details.stretch, server, *times)
+        return await asyncio.to_thread(self.details.stretch, server, *times, focus)
 
     async def report(self, request: Request) -> Response:
         """Answer with the report of a stretch, as a file: it contains styles, which no page may."""
@@ -409,6 +441,7 @@ def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> AS
 
     get: list[tuple[str, Callable[..., object]]] = [
         ("/", routes.performance),
+        ("/blocking", routes.blocking),
         ("/cache", routes.flash),
         ("/live/samples", routes.samples),
         ("/live/events", routes.events),

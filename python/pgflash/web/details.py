@@ -10,11 +10,12 @@ in a sentence.
 
 import contextlib
 import math
+import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -28,6 +29,8 @@ from pgflash.api import (
     OldStretch,
     PgStore,
     name_files,
+    read_about,
+    read_blocking,
     read_cache,
     read_history,
     read_old_stretch,
@@ -35,7 +38,7 @@ from pgflash.api import (
 )
 from pgflash.errors import PgflashError, UsageError
 from pgflash.live.segments import Segments, rows, top_files
-from pgflash.model.live import LiveServer, Stretch
+from pgflash.model.live import Focus, LiveServer, Stretch
 from pgflash.model.words import duration
 from pgflash.session import Connection, connect, said
 
@@ -62,6 +65,10 @@ TAKEN_A_DAY = 144
 WAITING_MAX = 20
 
 _YEARS = range(2000, 2200)
+
+ALL = Focus()
+#: Names are up to 63 bytes long, with their schema and quotation marks twice that.
+WORD_MAX = 400
 
 _Answer = TypeVar("_Answer")
 
@@ -93,6 +100,20 @@ def read_times(begin: str, end: str) -> tuple[datetime, datetime]:
     return first, last
 
 
+def read_focus(words: Mapping[str, str]) -> Focus:
+    """Return what an address says that its page is about."""
+    named = {one.name: words.get(one.name, "") for one in fields(Focus)}
+    for name, word in named.items():
+        if len(word) > WORD_MAX or "\0" in word:
+            raise UsageError(f"{name} is too long, or no text")
+    for name, limit in (("query", 2**63), ("session", 2**31)):
+        if named[name] and not (
+            re.fullmatch(r"-?[0-9]{1,19}", named[name]) and -limit <= int(named[name]) < limit
+        ):
+            raise UsageError(f"{name} is no number of one")
+    return Focus(**named)
+
+
 class Details:
     """Answers what happened in a stretch of time."""
 
@@ -119,10 +140,12 @@ class Details:
         self._of = ""
         self.asked = 0
 
-    def stretch(self, server: LiveServer, begin: datetime, end: datetime) -> bytes:
+    def stretch(
+        self, server: LiveServer, begin: datetime, end: datetime, focus: Focus = ALL
+    ) -> bytes:
         """Return a stretch as JSON; this blocks, so keep it out of the event loop."""
         with self._in_turn():
-            key = (_name(server), begin.isoformat(), end.isoformat())
+            key = (_name(server), begin.isoformat(), f"{end.isoformat()} {focus}")
             recent = (key[0], f"stretch {' '.join(key[1:])}")
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -133,7 +156,10 @@ class Details:
             began_s = time.monotonic()
             now, stretch = self._ask(
                 server,
-                lambda one: (_clock_and_role(one)[0], self._stretch(one, server, begin, end)),
+                lambda one: (
+                    _clock_and_role(one)[0],
+                    self._stretch(one, server, begin, end, focus),
+                ),
             )
             found = msgspec.json.encode(
                 replace(stretch, again_s=_again_s(time.monotonic() - began_s))
@@ -148,24 +174,46 @@ class Details:
             return found
 
     def _stretch(
-        self, connection: Connection, server: LiveServer, begin: datetime, end: datetime
+        self,
+        connection: Connection,
+        server: LiveServer,
+        begin: datetime,
+        end: datetime,
+        focus: Focus,
     ) -> Stretch:
-        found = read_stretch(connection, server, begin=begin, end=end)
+        found = read_stretch(connection, server, begin=begin, end=end, focus=focus)
         remembered_s = _remembered_s(found, begin, end)
         if remembered_s < (end - begin).total_seconds():
-            old = read_old_stretch(connection, server, begin=begin, end=end)
+            old = read_old_stretch(connection, server, begin=begin, end=end, focus=focus)
             if old is not None and old.known_s > remembered_s:
-                return _with_files(old)
+                return _only(_with_files(old, focus), focus)
         counts = self._segments.within(begin, end)
-        keys = top_files(counts)
+        if focus.relation:
+            names = name_files(connection, counts) if counts else {}
+            keys = [key for key in counts if names[key] == focus.relation]
+            spans = tuple(self._segments.over_time(begin, end, keys)) if keys else ()
+            found = replace(found, spans=spans)
+        else:
+            keys = top_files(counts)
+            names = name_files(connection, keys) if keys else {}
         if not keys:
             why = "files are looked at every ten seconds, while somebody watches"
-            return replace(found, missing={**found.missing, "segments": why})
-        return replace(found, segments=rows(counts, name_files(connection, keys), keys))
+            found = replace(found, missing={**found.missing, "segments": why})
+        return _only(replace(found, segments=rows(counts, names, keys)), focus)
 
     def cache(self, server: LiveServer) -> bytes:
         """Return the contents of the flash cache as JSON; this blocks: not for the event loop."""
         return self._for_a_while(server, "", CACHE_KEPT_S, lambda one: read_cache(one, server))
+
+    def about(self, server: LiveServer, focus: Focus) -> bytes:
+        """Return what the server tells about a focus as JSON; this blocks."""
+        return self._for_a_while(
+            server, f"about {focus}", CACHE_KEPT_S, lambda one: read_about(one, server, focus)
+        )
+
+    def blocking(self, server: LiveServer) -> bytes:
+        """Return who blocks whom now as JSON; this blocks."""
+        return self._for_a_while(server, "blocking", CACHE_KEPT_S, read_blocking)
 
     def history(self, server: LiveServer, begin: datetime, end: datetime) -> bytes:
         """Return what the snapshots show of a stretch as JSON; this blocks."""
@@ -328,11 +376,28 @@ def _remembered_s(found: Stretch, begin: datetime, end: datetime) -> float:
     return max((end - since).total_seconds(), 0.0)
 
 
-def _with_files(old: OldStretch) -> Stretch:
+def _with_files(old: OldStretch, focus: Focus) -> Stretch:
     """Return a stretch from the snapshots, with the relations that took most time."""
     names = {(0, 0, number): name for number, name in enumerate(old.files)}
     counts = {key: old.files[name] for key, name in names.items()}
-    return replace(old.stretch, segments=rows(counts, names, top_files(counts)))
+    keys = [key for key in counts if names[key] == focus.relation]
+    return replace(
+        old.stretch,
+        spans=() if focus.relation else old.stretch.spans,
+        segments=rows(counts, names, keys if focus.relation else top_files(counts)),
+    )
+
+
+def _only(found: Stretch, focus: Focus) -> Stretch:
+    """Leave out what is not about the focus: samples name no relations, files no sessions."""
+    if focus.relation:
+        why = "nothing says which relation a session waits for"
+        missing = {**found.missing, "waits, statements, sessions": why}
+        return replace(found, waits=(), statements=(), sessions=(), missing=missing)
+    if not focus.is_all:
+        missing = {name: why for name, why in found.missing.items() if name != "segments"}
+        return replace(found, segments=(), missing=missing)
+    return found
 
 
 def _name(server: LiveServer) -> str:

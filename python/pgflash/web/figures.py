@@ -7,13 +7,13 @@ and a chart shows no number that its table lacks.  Colours and hatchings are tho
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 from markupsafe import Markup
 
-from pgflash.model.live import FLOWS, TIMED, LiveServer, Sample
+from pgflash.model.live import FLOWS, TIMED, Focus, LiveServer, Sample
 from pgflash.model.sizes import MB
 from pgflash.model.waits import WaitClass
 from pgflash.model.words import figure
@@ -52,6 +52,8 @@ class Figure:
     note: str = ""
     #: How the values of a stretch are merged: their mean, or the highest.
     over: str = "mean"
+    #: Shows the spans of a stretch, not the live samples; so it has no present value.
+    past: bool = False
 
     @property
     def looks(self) -> list[tuple[str, int]]:
@@ -88,6 +90,7 @@ class Figure:
             "logarithmic": self.logarithmic,
             "limit": self.limit,
             "over": self.over,
+            "past": self.past,
             "lines": lines,
         }
         return msgspec.json.encode(found).decode()
@@ -119,6 +122,24 @@ def performance(sample: Sample | None, server: LiveServer | None) -> tuple[Figur
     if timed:
         found.append(_latency())
     return (*found, _commit(timed=timed))
+
+
+def focused(focus: Focus, server: LiveServer | None) -> Figure:
+    """Return the figure of a page that is about something."""
+    if not focus.relation:
+        return replace(_sessions(server), id="focus", past=True)
+    return Figure(
+        id="focus",
+        wide=True,
+        past=True,
+        title="Time that was waited for its files",
+        unit="s/s",
+        stacked=True,
+        lines=(
+            Line(name="Reads", path=("files", "read"), colour=colours.DISK, pattern=0),
+            Line(name="Writes", path=("files", "write"), colour="#d55e00", pattern=1),
+        ),
+    )
 
 
 def flash() -> tuple[Figure, ...]:

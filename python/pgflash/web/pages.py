@@ -5,16 +5,19 @@ The served page contains everything, so it is complete without script; the scrip
 follows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
+from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
 from pgflash.live.collector import Collector
 from pgflash.live.ring import Ring
 from pgflash.live.tables import NOTHING_YET, tables
-from pgflash.model.live import Sample, Stretch
+from pgflash.model.live import Focus, Sample, Stretch
 from pgflash.model.words import percent, sentence
 from pgflash.report.printed import print_table
 from pgflash.web import cache_words, figures
@@ -42,17 +45,29 @@ def newest_notice(ring: Ring) -> str:
     return ""
 
 
-def performance(collector: Collector, *, begin: str, end: str) -> dict[str, object]:
+def standing(collector: Collector) -> dict[str, object]:
+    """Return how it stands with the server, for any page."""
+    return {
+        "status": collector.status,
+        "notice": newest_notice(collector.ring),
+        "server": collector.server,
+    }
+
+
+def performance(collector: Collector, *, begin: str, end: str, focus: Focus) -> dict[str, object]:
     """Return the contents of the Performance page; marked() adds the stretch's own tables."""
     sample, plain = newest_sample(collector.ring)
     live = collector.status.state == "live"
     drawn = figures.performance(sample, collector.server)
-    facts = tables(sample) if sample is not None and live else ()
+    if not focus.is_all:
+        drawn = (figures.focused(focus, collector.server),)
+    facts = tables(sample) if sample is not None and live and focus.is_all else ()
+    times = {name: word for name, word in (("from", begin), ("to", end)) if word}
+    chosen = {one.name: getattr(focus, one.name) for one in fields(Focus)}
+    address = partial(_address, times, {name: word for name, word in chosen.items() if word})
     return {
+        **standing(collector),
         "place": "Performance",
-        "status": collector.status,
-        "notice": newest_notice(collector.ring),
-        "server": collector.server,
         "headline": sample.headline if sample is not None else NOTHING_YET,
         "figures": drawn,
         "hatchings": figures.hatchings(drawn),
@@ -60,6 +75,13 @@ def performance(collector: Collector, *, begin: str, end: str) -> dict[str, obje
         "facts": [print_table(one) for one in facts if one.title in _FACTS],
         "begin": begin,
         "end": end,
+        "chosen": chosen,
+        "address": address,
+        "chips": [
+            (_TITLES[name], word, address(name, "")) for name, word in chosen.items() if word
+        ],
+        "unnamed": UNNAMED,
+        "about": None,
         "details": None,
         "length_s": 1.0,
         "error": "",
@@ -67,11 +89,56 @@ def performance(collector: Collector, *, begin: str, end: str) -> dict[str, obje
     }
 
 
+#: Rows that stand for many things, and so are no link; stretch.js has them, too.
+UNNAMED = ("without an identifier", "all others together", "without a name")
+
+_TITLES = {
+    "query": "Statement",
+    "session": "Session",
+    "wait": "Wait",
+    "relation": "Relation",
+    "user": "User",
+    "database": "Database",
+    "application": "Application",
+    "client": "Client",
+}
+
+
+def _address(times: Mapping[str, str], chosen: Mapping[str, str], name: str, word: str) -> str:
+    """Return the address of a page that is about something else, too; without a word, no more.
+
+    Nothing tells which relation a session waits for: a page about a relation is about nothing else.
+    """
+    apart = name == "relation"
+    kept = {one: of for one, of in chosen.items() if not apart and one not in ("relation", name)}
+    words = {**times, **kept, name: word}
+    return f"/?{urlencode({one: of for one, of in words.items() if of})}"
+
+
 def marked(answer: bytes) -> dict[str, object]:
     """Return the page's contents for a marked stretch, from the answer that scripts get."""
     stretch = msgspec.json.decode(answer, type=Stretch)
     length = datetime.fromisoformat(stretch.end) - datetime.fromisoformat(stretch.begin)
-    return {"details": msgspec.json.decode(answer), "length_s": length.total_seconds()}
+    found: dict[str, object] = {
+        "details": msgspec.json.decode(answer),
+        "length_s": length.total_seconds(),
+    }
+    if stretch.spans:
+        found["sample"] = {
+            "aas": _mean([(one.elapsed_s, one.aas) for one in stretch.spans]),
+            "files": _mean([(one.elapsed_s, one.files) for one in stretch.spans]),
+        }
+    return found
+
+
+def _mean(spans: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+    """Return the mean by time of each name."""
+    elapsed = sum(seconds for seconds, _values in spans)
+    names = {name for _seconds, values in spans for name in values}
+    return {
+        name: sum(values.get(name, 0.0) * seconds for seconds, values in spans) / elapsed
+        for name in names
+    }
 
 
 # ---- the flash cache
@@ -85,10 +152,8 @@ def flash(collector: Collector, view: Mapping[str, Any] | None, *, error: str) -
     present = bool(found.get("present"))
     drawn = figures.flash() if present else ()
     return {
+        **standing(collector),
         "place": "Flash cache",
-        "status": collector.status,
-        "notice": newest_notice(collector.ring),
-        "server": collector.server,
         "sentence": _mode(found) if view is not None else "",
         "error": error,
         "figures": drawn,

@@ -13,13 +13,18 @@ import msgspec
 import pytest
 
 import pgflash.web
+from pgflash.errors import UsageError
+from pgflash.live.collector import Collector
+from pgflash.live.ring import Ring
 from pgflash.live.tables import NOTHING_YET, headline
-from pgflash.model.live import FLOWS, LiveServer, Quantiles, Sample
+from pgflash.model.live import FLOWS, Focus, LiveServer, Quantiles, Sample
 from pgflash.model.waits import WaitClass
 from pgflash.model.words import figure as in_words
 from pgflash.report import colours
 from pgflash.web import cache_words
+from pgflash.web.details import read_focus
 from pgflash.web.figures import performance, value_of
+from pgflash.web.pages import performance as performance_page
 from support.cluster import REPOSITORY
 
 SERVER = LiveServer(
@@ -68,6 +73,39 @@ def test_each_figure_finds_its_values_in_a_sample() -> None:
     assert value("latency", "Flash, p95") is None
     assert value("commit", "Mean wait for a commit") is None
     assert value("transactions", "Commits") == 1234.5
+
+
+def address(focus: Focus, name: str, word: str) -> str:
+    found = performance_page(Collector("", Ring()), begin="", end="", focus=focus)["address"]
+    assert callable(found)
+    return str(found(name, word))
+
+
+def test_an_address_says_what_its_page_is_about() -> None:
+    focus = Focus(query="-7", application="a&b=c")
+    assert address(focus, "session", "12") == "/?query=-7&application=a%26b%3Dc&session=12"
+    assert address(focus, "query", "") == "/?application=a%26b%3Dc"
+    assert address(Focus(query="-7"), "query", "") == "/?"
+    # Nothing tells which relation a session waits for.
+    assert address(focus, "relation", '"<x>"') == "/?relation=%22%3Cx%3E%22"
+    assert address(Focus(relation="t"), "wait", "CPU") == "/?wait=CPU"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"query": "seven"},
+        {"query": "9223372036854775808"},
+        {"query": "\u0667"},
+        {"session": "2147483648"},
+        {"session": "1; drop table x"},
+        {"user": "x" * 500},
+        {"wait": "a\0b"},
+    ],
+)
+def test_an_address_about_nothing_that_can_be_is_refused(words: dict[str, str]) -> None:
+    with pytest.raises(UsageError):
+        read_focus(words)
 
 
 def test_every_class_and_every_flow_has_its_place_and_its_colour() -> None:

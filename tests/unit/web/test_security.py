@@ -23,7 +23,7 @@ from support.patience import until
 from support.served import Answer, Served, served
 
 TOKEN = "0123456789abcdef-right"
-PAGES = ("/", "/live/samples", "/metrics")
+PAGES = ("/", "/blocking", "/live/samples", "/metrics")
 
 
 @pytest.fixture(autouse=True)

@@ -235,20 +235,21 @@ export class Chart {
 
     /** Draw these samples; LIVE says that the last one is what is now. */
     show(samples, live) {
-        this.shown = samples;
+        this.shown = this.says.past ? this.stretch.spans : samples;
         this.fill(live);
         if (this.dragging || document.hidden) return;
-        this.plot.setData(this.columns(samples));
+        this.plot.setData(this.columns(this.shown));
         this.place();
     }
 
     /** Fill the table: what is now, and what the stretch comes to. */
     fill(live) {
         const newest = live ? this.shown.at(-1) : null;
-        const inside = this.stretch?.within(this.shown) ?? this.shown;
+        const {past} = this.says;
+        const inside = past ? this.shown : this.stretch?.within(this.shown) ?? this.shown;
         this.says.lines.forEach((line, i) => {
-            const [now, stretch] = this.cells[i];
-            now.textContent = newest ? number(valueOf(line, newest)) : number(null);
+            const stretch = this.cells[i].at(-1), now = past ? null : this.cells[i][0];
+            if (now) now.textContent = newest ? number(valueOf(line, newest)) : number(null);
             stretch.textContent = number(over(line, inside, this.says.over));
         });
     }
@@ -258,7 +259,8 @@ export class Chart {
     /** Put the marked stretch where its time is now. */
     place() {
         const {plot, stretch} = this;
-        if (!stretch) return;
+        // One that shows a marked stretch alone needs no mark in it.
+        if (!stretch || this.says.past) return;
         this.holder.classList.toggle("marked", stretch.isMarked);
         if (!stretch.isMarked) {
             plot.setSelect({left: 0, top: 0, width: 0, height: 0}, false);

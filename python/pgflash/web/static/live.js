@@ -110,6 +110,7 @@ pause?.addEventListener("click", () => {
 });
 range?.addEventListener("change", () => {
     note("");
+    stretch?.keep("last", range.value === "300" ? "" : range.value);
     draw();
 });
 document.addEventListener("visibilitychange", () => {
@@ -119,6 +120,8 @@ document.addEventListener("visibilitychange", () => {
     draw();
 });
 
+const last = new URLSearchParams(location.search).get("last");
+if (range && [...range.options].some(one => one.value === last)) range.value = last;
 charts = [...document.querySelectorAll("[data-figure]")].map(one => new Chart(one, stretch, feed));
 document.body.classList.add("alive");
 feed.begin();

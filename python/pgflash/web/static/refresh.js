@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: PostgreSQL
-// Parts of a page that the server makes anew: every five seconds the page is fetched, and what
-// bears data-refresh is replaced by what it has become.  What has the focus is left alone.
+// Parts of a page that the server makes again: every five seconds, what bears data-refresh is replaced
+// by what it has become, on the page that the attribute names, or else on this one.  What has the focus
+// is left alone.
 
 const EVERY_MS = 5000;
 
 export async function refresh() {
     if (document.hidden) return;
+    const parts = [...document.querySelectorAll("[data-refresh]")];
+    await Promise.all([...new Set(parts.map(one => one.dataset.refresh || location.href))].map(take));
+    document.dispatchEvent(new Event("refreshed"));
+}
+
+async function take(address) {
     try {
-        const answer = await fetch(location.href, {headers: {accept: "text/html"}});
+        const answer = await fetch(address, {headers: {accept: "text/html"}});
         if (!answer.ok || answer.redirected) return;
         const made = new DOMParser().parseFromString(await answer.text(), "text/html");
         for (const old of document.querySelectorAll("[data-refresh]")) {
-            const part = made.getElementById(old.id);
+            const part = (old.dataset.refresh || location.href) === address ? made.getElementById(old.id) : null;
             if (part && !old.contains(document.activeElement)) old.replaceWith(part);
         }
-        document.dispatchEvent(new Event("refreshed"));
     } catch {
         // live.js says that nothing answers; here it is tried again.
     }

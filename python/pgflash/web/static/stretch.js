@@ -11,6 +11,9 @@ import {clock, isoTime, parseTime, percent} from "./format.js";
 
 const SETTLED_MS = 300;
 const STEP_S = 10;
+// What a page can be about; pages.py says which of them stand for many things.
+const FILTERS = ["query", "session", "wait", "relation", "user", "database", "application", "client"];
+const UNNAMED = ["without an identifier", "all others together", "without a name"];
 
 export class Stretch {
     /** CHANGED is called after every change of the stretch. */
@@ -23,6 +26,8 @@ export class Stretch {
         this.asked = 0;
         this.followed = "";
         this.step = STEP_S;
+        /** What is in focus over time, as samples. */
+        this.spans = [];
         this.said = panel.querySelector("[role=status]");
         this.fields = [...panel.querySelectorAll("[name=from], [name=to]")];
         panel.querySelector("#show").addEventListener("submit", event => {
@@ -30,7 +35,36 @@ export class Stretch {
             this.typed();
         });
         panel.querySelector("#clear").addEventListener("click", () => this.clear());
+        for (const choice of panel.querySelectorAll("#show select")) {
+            choice.addEventListener("change", () => location.assign(this.address(choice.name, choice.value)));
+        }
         if (this.field("from").value && this.field("to").value) this.typed();
+    }
+
+    // ---- the page's address, which says all that it is about
+
+    /** Return the address of this page with another word for a name; "" leaves it out. */
+    address(name, word) {
+        const words = new URLSearchParams(location.search);
+        // Nothing tells which relation a session waits for: such a page is about nothing else.
+        if (name === "relation") FILTERS.forEach(one => words.delete(one));
+        else if (FILTERS.includes(name)) words.delete("relation");
+        words.delete(name);
+        if (word) words.set(name, word);
+        return String(words) ? `${location.pathname}?${words}` : location.pathname;
+    }
+
+    keep(name, word) {
+        history.replaceState(null, "", this.address(name, word));
+    }
+
+    /** Return what is asked of a stretch: its times, and what the page is about. */
+    question(from, to) {
+        const words = new URLSearchParams({from, to});
+        for (const [name, word] of new URLSearchParams(location.search)) {
+            if (FILTERS.includes(name)) words.set(name, word);
+        }
+        return words;
     }
 
     field(name) {
@@ -71,7 +105,8 @@ export class Stretch {
         this.followed = "";
         clearTimeout(this.timer);
         this.asked++;
-        history.replaceState(null, "", location.pathname);
+        this.keep("from", "");
+        this.keep("to", "");
         this.changed();
     }
 
@@ -90,9 +125,10 @@ export class Stretch {
     // ---- what sessions did in it
 
     ask() {
-        const words = new URLSearchParams({from: this.field("from").value, to: this.field("to").value});
-        history.replaceState(null, "", `?${words}`);
-        return this.fetch(words, this.to - this.from);
+        const [from, to] = ["from", "to"].map(name => this.field(name).value);
+        this.keep("from", from);
+        this.keep("to", to);
+        return this.fetch(this.question(from, to), this.to - this.from);
     }
 
     /** Show what sessions did in the last SECONDS that the charts show, if nothing is marked. */
@@ -106,7 +142,7 @@ export class Stretch {
         const begin = Math.max(end - seconds, whole(samples[0].x - samples[0].elapsed_s - 2));
         if (this.followed === String([begin, end]) || begin >= end) return;
         this.followed = String([begin, end]);
-        const words = new URLSearchParams({from: isoTime(begin, offset), to: isoTime(end, offset)});
+        const words = this.question(isoTime(begin, offset), isoTime(end, offset));
         this.said.textContent = `As the charts: from ${clock(begin, offset)} to ${clock(end, offset)}.`;
         this.fetch(words, end - begin);
     }
@@ -127,10 +163,13 @@ export class Stretch {
     show(found, length) {
         for (const holder of this.panel.querySelectorAll("[data-rows]")) {
             const rows = found[holder.dataset.rows] ?? [];
-            holder.querySelector("tbody").replaceChildren(...rows.map(row => this.row(row, length, holder.dataset.rows)));
+            holder.querySelector("tbody").replaceChildren(...rows.map(row => this.row(row, length, holder.dataset)));
             holder.querySelector(".none").hidden = rows.length > 0;
         }
         this.step = found.again_s ?? STEP_S;
+        this.spans = found.spans.map(span => ({...span, x: parseTime(span.at).seconds}));
+        for (const choice of this.panel.querySelectorAll("#show select")) this.offer(choice, found.names);
+        this.changed();
         const missing = Object.entries(found.missing ?? {}).map(([name, why]) => `No ${name}: ${why}.`);
         if (found.remembered_from && parseTime(found.begin).seconds < parseTime(found.remembered_from).seconds) {
             const {seconds, offset} = parseTime(found.remembered_from);
@@ -140,16 +179,24 @@ export class Stretch {
         this.panel.querySelector(".missing").textContent = missing.join(" ");
     }
 
+    /** Offer what can be chosen, and keep what is. */
+    offer(choice, names) {
+        if (choice === document.activeElement) return;
+        const chosen = choice.value;
+        const words = [...new Set([...(chosen ? [chosen] : []), ...(names[choice.name] ?? [])])];
+        choice.replaceChildren(new Option("all", ""), ...words.map(word => new Option(word, word, false, word === chosen)));
+    }
+
     /** Return a row as performance.html has it: what it is, and in the second line its detail. */
-    row(row, length, kind) {
+    row(row, length, {rows, filter}) {
         const made = document.createElement("tr");
-        const lines = kind === "statements" && row.detail ? [row.detail, row.name] : [row.name, row.detail];
+        const lines = rows === "statements" && row.detail ? [row.detail, row.name] : [row.name, row.detail];
         const name = document.createElement("td");
-        lines.forEach((line, i) => {
-            const part = document.createElement(i ? "small" : "div");
-            part.textContent = line;
-            if (line) name.append(part);
-        });
+        const first = document.createElement("div"), second = document.createElement("small");
+        const words = UNNAMED.includes(row.name) ? first : first.appendChild(document.createElement("a"));
+        if (words !== first) words.href = this.address(filter, row.name);
+        [words.textContent, second.textContent] = lines;
+        name.append(first, ...(lines[1] ? [second] : []));
         const cells = [row.wait_class, (row.seconds / length).toFixed(2), percent(row.share)].map(word => {
             const cell = document.createElement("td");
             cell.textContent = word;
