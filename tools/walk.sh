@@ -58,6 +58,7 @@ export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 useradd --create-home --home-dir /srv/dba --shell /bin/bash dba
 chmod 700 /srv/dba
 echo 'dba ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/dba
+echo "127.0.0.1 localhost $(hostname)" >/etc/hosts # or sudo complains
 mkdir /nvme
 apt-get update --quiet --quiet
 [ -e /etc/postgresql/15/main ] || pg_createcluster 15 main
