@@ -394,23 +394,23 @@ CREATE VIEW pgflash_cache_benefit AS SELECT * FROM pgflash_cache_benefit_rows();
 COMMENT ON FUNCTION pgflash_cache_benefit_rows() IS
 	'What the view pgflash_cache_benefit shows.';
 COMMENT ON VIEW pgflash_cache_benefit IS
-	'How much waiting for reads of relations the flash cache saved: a row each for the last hour, the last day, and the time since the server started. No rows without a cache, or if pgflash.account has been off all the time.';
+	'How much waiting for reads of relations the flash cache saved client backends and their parallel workers: a row each for the last hour, the last day, and the time since the server started. No rows without a cache, or if pgflash.account has been off all the time.';
 COMMENT ON COLUMN pgflash_cache_benefit.period IS
 	'hour, day or start.';
 COMMENT ON COLUMN pgflash_cache_benefit.since IS
 	'When the period of this row begins, later than its name says if the server is younger.';
 COMMENT ON COLUMN pgflash_cache_benefit.flash_reads IS
-	'Reads that flash served, by all processes, in calls.';
+	'Reads that flash served, in calls.';
 COMMENT ON COLUMN pgflash_cache_benefit.flash_read_ms IS
-	'Time that processes waited for them (exact), in milliseconds.';
+	'Time that they waited for these reads (exact), in milliseconds.';
 COMMENT ON COLUMN pgflash_cache_benefit.disk_reads IS
 	'Reads that the disk served, in calls.';
 COMMENT ON COLUMN pgflash_cache_benefit.disk_read_ms IS
-	'Time that processes waited for them (exact), in milliseconds.';
+	'Time that they waited for these reads (exact), in milliseconds.';
 COMMENT ON COLUMN pgflash_cache_benefit.page_cache_reads IS
 	'Reads that the operating system''s page cache served, in calls.';
 COMMENT ON COLUMN pgflash_cache_benefit.page_cache_read_ms IS
-	'Time that processes waited for them (exact), in milliseconds.';
+	'Time that they waited for these reads (exact), in milliseconds.';
 COMMENT ON COLUMN pgflash_cache_benefit.saved_ms IS
 	'Waiting saved (modelled): flash_reads times the mean time of a disk read, less flash_read_ms. Negative if flash was slower than the disk. The mean is that of the row''s period or, if fewer than 100 reads came from disk in it, that since the server started; null if that has fewer, too. In milliseconds.';
 COMMENT ON COLUMN pgflash_cache_benefit.saved_share IS

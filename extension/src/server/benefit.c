@@ -41,10 +41,10 @@ PG_FUNCTION_INFO_V1(pgflash_cache_benefit_rows);
 /* Less of the reads than this share from flash and disk is next to nothing. */
 #define LITTLE 0.01
 
-/* Flash has to be faster than this share of the disk's time to be praised. */
-#define NO_FASTER 0.9
+/* Less than so many times as fast as the disk is no gain. */
+#define FASTER_MIN 1.1
 
-/* Reads of relations by all processes since the server started. */
+/* Reads of relations by clients since the server started. */
 typedef struct Reads
 {
 	AccountCount flash;
@@ -107,12 +107,21 @@ add_reads(AccountCount *count, unsigned type, AccountKind kind)
 	count->ns += sum.ns;
 }
 
+/* Of client backends and their parallel workers, whose number is the last. */
+static bool
+is_foreground(unsigned type)
+{
+	return type == B_BACKEND || type == account_backend_types() - 1;
+}
+
 static void
 read_counters(Reads *reads)
 {
 	memset(reads, 0, sizeof(*reads));
 	for (unsigned type = 0; type < account_backend_types(); type++)
 	{
+		if (!is_foreground(type))
+			continue;
 		add_reads(&reads->flash, type, ACCOUNT_FLASH_READ);
 		add_reads(&reads->disk, type, ACCOUNT_DISK_READ);
 		add_reads(&reads->page_cache, type, ACCOUNT_PAGE_CACHE_READ);
@@ -229,7 +238,7 @@ finding_of_times(const Benefit *benefit)
 {
 	double flash_mean_ms = mean_ms(benefit->reads.flash);
 
-	if (flash_mean_ms >= NO_FASTER * benefit->disk_mean_ms)
+	if (benefit->disk_mean_ms < FASTER_MIN * flash_mean_ms)
 		return psprintf("Flash is no faster than the disk here: %.3f ms a read "
 		                "from flash, %.3f ms from disk.",
 		                flash_mean_ms, benefit->disk_mean_ms);

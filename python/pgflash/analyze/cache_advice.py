@@ -104,14 +104,6 @@ def cache_advice(period: Period, db_time_s: float) -> CacheAdvice:
     )
 
 
-def saved_by_flash(period: Period, db_time_s: float) -> float | None:
-    """Return the share of DB time that the cache saved; None if clients read little."""
-    disk, flash = _reads(period, "disk", FOREGROUND), _reads(period, "flash", FOREGROUND)
-    if disk.block_ms is None or flash.block_ms is None:
-        return None
-    return _saved_share(flash.blocks, disk.block_ms - flash.block_ms, db_time_s)
-
-
 def _saved_share(
     hits: float, hit_ms: float, db_time_s: float, *, fewer_disk_reads: float = 0.0
 ) -> float | None:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
 """Findings about the flash cache: its benefit and its faults."""
 
-from pgflash.analyze.cache_advice import saved_by_flash
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
 from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.sections import number, total
 from pgflash.model.awr import Severity
+from pgflash.model.snapshot import Value
 from pgflash.model.waits import FOREGROUND
 from pgflash.model.words import count, duration, percent, things, times
 
@@ -86,7 +86,7 @@ def not_serving(period: Period, _found: DbTime) -> Weighed | None:
     )
 
 
-def served(period: Period, found: DbTime) -> Weighed | None:
+def served(period: Period, _found: DbTime) -> Weighed | None:
     """Say what the cache brought, or that it brought nothing."""
     cache = period.record("cache")
     if cache is None or cache.get("mode") != "serve":
@@ -117,17 +117,16 @@ def served(period: Period, found: DbTime) -> Weighed | None:
             "devices.",
             weight=share,
         )
-    saved = saved_by_flash(period, found.composition.db_time_s)
+    saved_s = flash_calls * disk_mean - flash_s
+    without_s = saved_s + flash_s + disk_s + _seconds(period, "page cache")
     return finding(
         "flash-served",
         Severity.GOOD,
         f"{said}: {duration(flash_mean)} a read against {duration(disk_mean)} from disk, "
         f"{times(disk_mean / flash_mean)} as fast.",
         looked_up,
-        f"{percent(saved)} of DB time saved, if those blocks had taken as long as the others "
-        "(modelled)"
-        if saved is not None
-        else "",
+        f"reads waited {percent(saved_s / without_s)} less than they would have without the cache: "
+        f"{duration(saved_s)} saved, if those reads had taken as long as the others (modelled)",
         table="flash-cache",
         weight=share,
     )
@@ -154,14 +153,21 @@ def budget(period: Period, _found: DbTime) -> Weighed | None:
 
 def _reads(period: Period, source: str) -> tuple[float, float] | None:
     """Return calls and seconds of clients' data reads from a source; None if there were few."""
-    records = [
+    calls = total(_records(period, source), "calls")
+    return (calls, _seconds(period, source)) if calls >= 100 else None
+
+
+def _seconds(period: Period, source: str) -> float:
+    return total(_records(period, source), "time_ms") / 1000
+
+
+def _records(period: Period, source: str) -> list[dict[str, Value]]:
+    return [
         r
         for r in period.records("io")
         if (r.get("file_class"), r.get("operation"), r.get("source")) == ("data", "read", source)
         and r.get("backend_type") in FOREGROUND
     ]
-    calls = total(records, "calls")
-    return (calls, total(records, "time_ms") / 1000) if calls >= 100 else None
 
 
 FLASH_RULES = (wrong_blocks, device_trouble, not_serving, served, budget)

@@ -82,6 +82,11 @@ select mode, mode_reason, hits, misses, inserts, updates, eviction_invalidated,
   from {schema}.pgflash_cache_row()
 """
 
+#: Of the time since the server started.
+_BENEFIT = """
+select saved_ms, saved_share from {schema}.pgflash_cache_benefit_rows() where period = 'start'
+"""
+
 _NEWEST = "select newest_at from {schema}.pgflash_sampler_row() where running and rate_hz > 0"
 
 _WAITS = """
@@ -120,12 +125,14 @@ _ASKED = {
     "flows": (_FLOWS,),
     "latencies": (_LATENCIES,),
     "cache": (_CACHE,),
+    "benefit": (_BENEFIT,),
     "waits": (_NEWEST, _WAITS, _COVERED),
 }
 _SHOWN = {
     "flows": "requests by source",
     "latencies": "latency",
     "cache": "flash cache",
+    "benefit": "what the cache saved",
     "waits": "waits",
 }
 
@@ -165,7 +172,9 @@ class LiveReader:
             "wal": (_WAL, ()),
         }
         if self.server.schema:
-            asked = {"flows": _FLOWS, "latencies": _LATENCIES, "cache": _CACHE}
+            asked = {
+                "flows": _FLOWS, "latencies": _LATENCIES, "cache": _CACHE, "benefit": _BENEFIT,
+            }  # fmt: skip
             queries |= {name: (text, ()) for name, text in asked.items() if self._tells(name)}
         if "flows" not in queries and self.server.version_num >= 160_000:
             stock = _STOCK_IO_18 if self.server.version_num >= 180_000 else _STOCK_IO
@@ -221,7 +230,7 @@ class LiveReader:
             latencies=_latencies(rows.get("latencies", [])),
             waits=waits,
             covered_s=covered_s,
-            cache=_cache(rows.get("cache", [])),
+            cache=_cache(rows.get("cache", []), rows.get("benefit", [])),
         )
 
     def _waits(
@@ -347,16 +356,22 @@ def _latencies(rows: Iterable[tuple[Any, ...]]) -> dict[str, dict[float, float]]
     return found
 
 
-_CACHE_COLUMNS = [
-    word.strip(" \n,") for word in _CACHE.split("select")[1].split("from")[0].split(",")
-]
+def _columns(query: str) -> list[str]:
+    return [word.strip(" \n,") for word in query.split("select")[1].split("from")[0].split(",")]
 
 
-def _cache(rows: list[tuple[Any, ...]]) -> dict[str, float | str | None]:
-    """Return the cache's row; nothing if no cache is set up."""
+_CACHE_COLUMNS = _columns(_CACHE)
+_BENEFIT_COLUMNS = _columns(_BENEFIT)
+
+
+def _cache(
+    rows: list[tuple[Any, ...]], benefit: list[tuple[Any, ...]]
+) -> dict[str, float | str | None]:
+    """Return the cache's row, with what it saved; nothing if no cache is set up."""
     if not rows:
         return {}
-    return {
+    saved = dict(zip(_BENEFIT_COLUMNS, benefit[0], strict=True)) if benefit else {}
+    return saved | {
         name: value if value is None or isinstance(value, str) else float(value)
         for name, value in zip(_CACHE_COLUMNS, rows[0], strict=True)
     }

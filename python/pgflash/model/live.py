@@ -78,7 +78,8 @@ class Reading:
     #: For the seconds before this reading, of which covered_s were looked at.
     waits: tuple[WaitTime, ...] = ()
     covered_s: float = 0.0
-    #: A row of pgflash_cache; empty without a cache.
+    #: A row of pgflash_cache, with saved_ms and saved_share of pgflash_cache_benefit since the
+    #: start; empty without a cache.
     cache: Mapping[str, float | str | None] = field(default_factory=dict)
 
 

@@ -249,6 +249,15 @@ def _modes(facts: Facts) -> Iterator[Point]:
             yield "", {"pgflash_cache_mode": one}, float(one == mode)
 
 
+def _saved(column: str, unit: float) -> Callable[[Facts], Iterator[Point]]:
+    def points(facts: Facts) -> Iterator[Point]:
+        found = None if facts.reading is None else facts.reading.cache.get(column)
+        if isinstance(found, int | float):
+            yield "", {}, found / unit
+
+    return points
+
+
 _POINTS: Mapping[str, Callable[[Facts], Iterable[Point]]] = {
     "pgflash_up": lambda facts: [("", {}, float(facts.live))],
     "pgflash_server": _info,
@@ -264,6 +273,8 @@ _POINTS: Mapping[str, Callable[[Facts], Iterable[Point]]] = {
     "pgflash_read_latency_seconds": _reads,
     "pgflash_wal_sync_latency_seconds": _syncs,
     "pgflash_cache_mode": _modes,
+    "pgflash_cache_saved_seconds": _saved("saved_ms", 1000),
+    "pgflash_cache_saved_ratio": _saved("saved_share", 1),
     "pgflash_cache_evictions": _evictions,
     "pgflash_collector_viewers": lambda facts: [("", {}, float(facts.viewers))],
     "pgflash_collector_cpu_seconds": lambda facts: [("_total", {}, facts.cpu_s)],
@@ -377,6 +388,20 @@ METRICS = (
         kind=Kind.STATESET,
         labels=("pgflash_cache_mode",),
         help="The flash cache's mode.",
+    ),
+    Metric(
+        name="pgflash_cache_saved_seconds",
+        kind=Kind.GAUGE,
+        unit="seconds",
+        help="Waiting of clients for reads that the cache saved since the server started "
+        "(modelled); negative if flash is slower than the disk.",
+    ),
+    Metric(
+        name="pgflash_cache_saved_ratio",
+        kind=Kind.GAUGE,
+        unit="ratio",
+        help="The same as a share of the waiting for reads that there would have been without the "
+        "cache.",
     ),
     Metric(
         name="pgflash_cache_evictions",

@@ -64,7 +64,8 @@ def counted(server: Server) -> dict[str, dict[str, Any]]:
     rows = ask(
         server,
         "select source, sum(calls)::bigint as calls, sum(time_ms) as ms from pgflash_io"
-        " where file_class = 'data' and operation = 'read' group by source",
+        " where file_class = 'data' and operation = 'read'"
+        " and backend_type in ('client backend', 'parallel worker') group by source",
     )
     return {row["source"]: row for row in rows}
 
@@ -98,7 +99,7 @@ def test_a_disk_that_is_slower_than_flash_is_waiting_saved(cached: CachedServer)
         assert row["flash_reads"] > 1000
         mean_ms = row["disk_read_ms"] / row["disk_reads"]
         assert row["saved_ms"] == pytest.approx(row["flash_reads"] * mean_ms - row["flash_read_ms"])
-        faster = row["flash_read_ms"] / row["flash_reads"] < 0.9 * mean_ms
+        faster = mean_ms >= 1.1 * row["flash_read_ms"] / row["flash_reads"]
         assert row["finding"].startswith("Reads waited ") == faster
 
 
@@ -108,6 +109,9 @@ def test_flash_on_the_same_device_is_no_praise(cached: CachedServer) -> None:
     cached.start()
     cached.await_serving()
     cached.emulator.on()
+    with cached.server.connect() as connection:
+        connection.execute("select pgflash_cache_clear()")
+    read(cached.server, 300)
     # Every hit waits for the disk as well, since it is compared with the file.
     read(cached.server, 300)
     read(cached.server, 300)

@@ -38,6 +38,7 @@ READING = Reading(
         "eviction_invalidated": 1, "eviction_aged_out": 2, "eviction_buffer_pinned": 0,
         "size_bytes": 100, "used_bytes": 50, "write_budget_left_bytes": None, "flash_reads": 1,
         "flash_read_bytes": 2, "flash_writes": 3, "flash_write_bytes": 4, "flash_read_errors": 0,
+        "saved_ms": 1500.0, "saved_share": 0.6,
         "flash_write_errors": 0, "read_timeouts": 0, "corrupt_slots": 0, "verify_mismatches": 0,
     },
 )  # fmt: skip
@@ -101,6 +102,8 @@ def test_the_text_keeps_the_rules_and_says_what_was_read() -> None:
     assert found["pgflash_request_wait_seconds_total"]['flow="disk"'] == 1.5
     assert found["pgflash_db_time_seconds_total"]['wait_class="User I/O"'] == 2.0
     assert found["pgflash_cache_hits_total"][""] == 5
+    assert found["pgflash_cache_saved_seconds"][""] == 1.5
+    assert found["pgflash_cache_saved_ratio"][""] == 0.6
     assert found["pgflash_cache_mode"] == {
         'pgflash_cache_mode="serve"': 1,
         'pgflash_cache_mode="passthrough"': 0,
@@ -154,7 +157,7 @@ def test_names_and_units_are_by_the_conventions() -> None:
     assert len(names) == len(set(names))
     for metric in METRICS:
         assert re.fullmatch(r"pgflash_[a-z_]+", metric.name)
-        assert metric.unit in ("", "seconds", "bytes")
+        assert metric.unit in ("", "seconds", "bytes", "ratio")
         assert metric.unit == "" or metric.name.endswith(f"_{metric.unit}")
         assert not metric.name.endswith("_total")
         assert metric.help.endswith(".")

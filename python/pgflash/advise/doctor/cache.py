@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable, Iterator
 
 from pgflash.advise.doctor.rules import SERVER, Rule, found, good, set_parameter, unknown
+from pgflash.analyze.rules_flash import FASTER_MIN
 from pgflash.model.doctor import CacheFacts, Diagnosis, DoctorFacts, Outcome
 from pgflash.model.words import duration, percent, size, things
 
@@ -15,8 +16,6 @@ _VIEWS = "docs/reference/views.md"
 
 #: Fewer reads than this say nothing about a device.
 READS_MIN = 1000
-#: Flash that takes longer than this share of the disk's time is no faster.
-NO_FASTER = 0.9
 
 
 def _of_cache(rule: Callable[[CacheFacts], Iterator[Diagnosis]]) -> Rule:
@@ -161,7 +160,7 @@ def benefit(cache: CacheFacts) -> Iterator[Diagnosis]:
     flash, disk = cache.reads("flash"), cache.reads("disk")
     if flash.calls < READS_MIN or disk.calls < READS_MIN:
         yield unknown("cache-benefit", CACHE, finding)
-    elif flash.mean_s >= NO_FASTER * disk.mean_s:
+    elif disk.mean_s < FASTER_MIN * flash.mean_s:
         yield found(
             "cache-benefit",
             Outcome.WARNING,
