@@ -35,7 +35,7 @@ def photograph(context: BrowserContext, address: str, name: str, *, marked: bool
     page.goto(address)
     page.wait_for_timeout(3000)
     if marked:
-        box = page.locator("#throughput .u-over").bounding_box()
+        box = page.locator("#sessions .u-over").bounding_box()
         assert box is not None
         page.mouse.move(box["x"] + box["width"] * 0.55, box["y"] + 50)
         page.mouse.down()

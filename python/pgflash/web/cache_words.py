@@ -53,25 +53,32 @@ def outcome(view: Row) -> Outcome:
     """Return what the cache has brought in the last hour."""
     cache, benefit = view["cache"], view.get("benefit") or ()
     hour: Row = next((one for one in benefit if one["period"] == "hour"), {})
-    saved_ms, hits, misses = hour.get("saved_ms"), cache.get("hits"), cache.get("misses")
+    hits, misses = cache.get("hits"), cache.get("misses")
     looked_up = f"{count(hits)} of {count((hits or 0) + (misses or 0))} blocks, since the start"
+    # What is true of several periods is said of the shortest.
+    findings = {one["finding"]: one["period"] for one in reversed(benefit) if one.get("finding")}
     return Outcome(
         figures=(
             ("Hit ratio", percent(cache.get("hit_ratio")), looked_up),
             ("A read from flash", _mean(hour, "flash"), "mean of the last hour"),
             ("A read from disk", _mean(hour, "disk"), "mean of the last hour"),
-            (
-                "Waiting saved",
-                NOTHING if saved_ms is None else duration(saved_ms / 1000),
-                f"{percent(hour.get('saved_share'))} of the last hour's read waiting, modelled",
-            ),
+            ("Waiting saved", *_saved(hour)),
         ),
         sentences=tuple(
-            f"{_PERIODS[one['period']]}: {one['finding']}"
-            for one in benefit
-            if one["period"] in _PERIODS and one.get("finding")
+            f"{_PERIODS[period]}: {finding}"
+            for finding, period in reversed(findings.items())
+            if period in _PERIODS
         ),
     )
+
+
+def _saved(hour: Row) -> tuple[str, str]:
+    """Return the waiting saved, and its share: none where flash is slower than the disk."""
+    saved_ms = hour.get("saved_ms")
+    if saved_ms is None or saved_ms <= 0:
+        return NOTHING if saved_ms is None else "none", "in the last hour, modelled"
+    share = percent(hour.get("saved_share"))
+    return duration(saved_ms / 1000), f"{share} of the last hour's read waiting, modelled"
 
 
 _PERIODS = {"hour": "In the last hour", "day": "In the last day", "start": "Since the start"}

@@ -198,6 +198,13 @@ def test_the_page_of_the_cache_begins_with_what_it_brings() -> None:
     ]
     assert "90 %" in found.figures[-1][2]
     assert found.sentences == ("In the last hour: It saved.",)
+    # A slower flash saves nothing, and no share of anything; what is said once is not repeated.
+    slower = {**hour, "saved_ms": -18_700.0, "saved_share": -10.9, "finding": "No faster."}
+    start = {**hour, "period": "start"}
+    day = {**slower, "period": "day"}
+    found = cache_words.outcome({"cache": cache, "benefit": (slower, day, start)})
+    assert found.figures[-1] == ("Waiting saved", "none", "in the last hour, modelled")
+    assert found.sentences == ("In the last hour: No faster.", "Since the start: It saved.")
 
 
 def test_an_extension_that_does_not_tell_what_was_saved_leaves_gaps() -> None:
