@@ -220,7 +220,10 @@ class Story:
             self.can_follow = True
             return False
         part = self.parts.pop(0)
-        copy_tree(part.file, self.archive / part.file.name)
+        # A part can be more than one file of the log.
+        for file in part.file.parent.iterdir():
+            if file.name <= part.file.name:
+                copy_tree(file, self.archive / file.name)
         self.table = dict(part.table)
         if part.name and choice.random() < 0.2:
             # To the point that it names, and no further.
