@@ -398,7 +398,7 @@ COMMENT ON VIEW pgflash_cache_benefit IS
 COMMENT ON COLUMN pgflash_cache_benefit.period IS
 	'hour, day or start.';
 COMMENT ON COLUMN pgflash_cache_benefit.since IS
-	'When the period of this row begins, later than its name says if the server is younger.';
+	'When the period of this row begins: within five minutes of what its name says, or later if the server is younger.';
 COMMENT ON COLUMN pgflash_cache_benefit.flash_reads IS
 	'Reads that flash served, in calls.';
 COMMENT ON COLUMN pgflash_cache_benefit.flash_read_ms IS

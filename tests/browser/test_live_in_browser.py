@@ -2,6 +2,7 @@
 """The live page in a real browser, on a real server under a small oltp load."""
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -614,19 +615,30 @@ def test_the_tables_show_the_minutes_of_the_charts(
     monkeypatch.setattr("pgflash.web.details.AGAIN_PART", 0)  # however long an answer takes
     tab = opened()
     page = tab.alive(8)
-    page.locator("#pause").click()
-    tab.until("/^As the charts/.test(document.querySelector('#stretch [role=status]').textContent)")
-    words = page.locator("#stretch [role=status]").inner_text()
-    first, last = page.evaluate(
-        "['first', 'number'].map(name => Number(document.body.dataset[name]))"
-    )
-    shown = [one for one in samples(watched) if first <= one["number"] <= last]
-    begin, end = re.findall(r"\d\d:\d\d:\d\d", words)
-    day = shown[-1]["at"][:11]
-    zone = shown[-1]["at"][23:]
-    # Ten seconds is what the tables may be behind; the first sample has a length, too.
-    assert 0 <= shown[-1]["x"] - time_of(f"{day}{end}{zone}") <= 11
-    assert -1 <= shown[0]["x"] - time_of(f"{day}{begin}{zone}") <= 14
+
+    def behind() -> tuple[float, float]:
+        """Return how far the tables' beginning and end are before those of the charts."""
+        words, first, last = page.evaluate(
+            "[document.querySelector('#stretch [role=status]').textContent,"
+            " ...['first', 'number'].map(name => Number(document.body.dataset[name]))]"
+        )
+        if not words.startswith("As the charts"):
+            return math.inf, math.inf
+        shown = [one for one in samples(watched) if first <= one["number"] <= last]
+        begin, end = re.findall(r"\d\d:\d\d:\d\d", words)
+        day, zone = shown[-1]["at"][:11], shown[-1]["at"][23:]
+        return (
+            shown[0]["x"] - time_of(f"{day}{begin}{zone}"),
+            shown[-1]["x"] - time_of(f"{day}{end}{zone}"),
+        )
+
+    def together() -> bool:
+        """Ten seconds is what the tables may be behind; the first sample has a length, too."""
+        of_begin, of_end = behind()
+        return -1 <= of_begin <= 14 and 0 <= of_end <= 11
+
+    # A busy machine may take longer than that to answer once, and not always.
+    until(together)
 
 
 def test_a_dark_page_is_dark_and_as_readable(opened: Callable[..., Tab], watched: Watched) -> None:

