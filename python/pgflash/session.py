@@ -16,7 +16,7 @@ answer, a server that is too old, a role without the rights.
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Final, LiteralString, Self, TypeAlias, cast
+from typing import Any, Final, LiteralString, NamedTuple, Self, TypeAlias, cast
 
 import psycopg
 from psycopg import sql
@@ -124,7 +124,27 @@ def connect(dsn: str) -> Connection:
     return connection
 
 
-_ENOUGH = "pg_monitor is enough: GRANT pg_monitor TO the role."
+_EXTENSION = """
+select n.nspname, e.extversion
+  from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+ where e.extname = %s::pg_catalog.name
+"""
+
+
+class Extension(NamedTuple):
+    """An extension that this database has."""
+
+    schema: str
+    version: str
+
+
+def find_extension(connection: Connection, name: str = "pgflash") -> Extension | None:
+    """Return an extension of this database, or None if it is not there."""
+    found = connection.execute(_EXTENSION, (name,)).fetchone()
+    return None if found is None else Extension(str(found[0]), str(found[1]))
+
+
+_ENOUGH = "The role needs pg_monitor: GRANT pg_monitor TO role_name;"
 
 
 @contextlib.contextmanager

@@ -771,13 +771,13 @@ def test_a_restart_is_shown_and_recovered_from(
     tab.until("document.body.dataset.state === 'live'")
     assert page.locator("#status").inner_text() == ""
     # Which is told apart from the state, and drawn with the charts.
-    tab.until("document.querySelector('#notice').textContent.includes('The server has restarted')")
+    tab.until("document.querySelector('#notice').textContent.includes('The server restarted')")
     page.locator("#range").select_option("900")  # which takes other notes away
     assert (
-        "The server has restarted"
+        "The server restarted"
         in opened(java_script_enabled=False).page.locator("#notice").inner_text()
     )
-    assert "The server has restarted" in page.locator("#notice").inner_text()
+    assert "The server restarted" in page.locator("#notice").inner_text()
     before = page.evaluate("Number(document.body.dataset.number)")
     tab.until(f"Number(document.body.dataset.number) > {before + 2}")
 

@@ -74,7 +74,7 @@ def test_busy_processors_are_named_instead_of_storage() -> None:
 def test_idle_sessions_have_no_bottleneck() -> None:
     found = find_bottleneck(work_of_report(few(cpu_s=1.0, reads=(500, 5.0), commit_s=1.0)))
     assert found.kind == "nothing"
-    assert "0.070 sessions" in found.sentence
+    assert "0.070 active sessions" in found.sentence
 
 
 def test_locks_are_named_where_they_are_the_largest_part() -> None:

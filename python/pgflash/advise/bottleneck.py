@@ -48,8 +48,8 @@ def find_bottleneck(work: Work) -> Bottleneck:
     if work.sessions < IDLE:
         kind = "nothing"
         sentence = (
-            f"Nothing is the bottleneck: on average {figure(work.sessions)} sessions were active, "
-            "so the throughput is what the clients ask for."
+            f"The server was mostly idle: {figure(work.sessions)} active sessions on average, "
+            "so its clients asked for no more."
         )
     elif storage >= STORAGE_MIN and (busy < BUSY or storage >= STORAGE_SURE):
         kind = "storage"

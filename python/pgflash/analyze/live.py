@@ -129,7 +129,12 @@ def _cache(before: Reading, after: Reading, elapsed_s: float) -> CacheSecond | N
         inserts_s=rate("inserts"),
         evictions_s=rate(*_EVICTIONS),
         used_bytes=_number(after.cache.get("used_bytes")),
+        saved_share=_saved(after.cache.get("saved_share")),
     )
+
+
+def _saved(share: float | str | None) -> float | None:
+    return share if isinstance(share, float) and share >= 0 else None
 
 
 def _number(value: float | str | None) -> float:

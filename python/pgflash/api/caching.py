@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 
 from pgflash.errors import PgflashError
 from pgflash.progress import Listener
-from pgflash.session import Connection, connect, said
+from pgflash.session import Connection, connect, find_extension, said
 
 #: What these functions need.
 _SUPERUSER = "Connect as a superuser."
@@ -19,12 +19,6 @@ _SUPERUSER = "Connect as a superuser."
 _PATIENCE_S = 5.0
 #: Seconds between two looks at a resize.
 _LOOK_S = 0.5
-
-_SCHEMA = """
-select n.nspname
-  from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
- where e.extname = 'pgflash'
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +91,7 @@ def _await_size(connection: Connection, listener: Listener) -> None:
 
 
 def _rows(connection: Connection, query: str, *values: str) -> list[Mapping[str, object]]:
-    found = connection.execute(_SCHEMA).fetchone()
+    found = find_extension(connection)
     if found is None:
         raise PgflashError(
             "the extension pgflash is not in this database",
@@ -106,6 +100,6 @@ def _rows(connection: Connection, query: str, *values: str) -> list[Mapping[str,
     with connection.cursor(row_factory=dict_row) as cursor:
         return list(
             cursor.execute(
-                sql.SQL(query).format(sql.Identifier(str(found[0]))), values or None
+                sql.SQL(query).format(sql.Identifier(found.schema)), values or None
             ).fetchall()
         )

@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgflash.collect.stretch import LOCAL, STATEMENTS
+from pgflash.collect.stretch import LOCAL
 from pgflash.model.live import About, Focus, LiveServer
 from pgflash.model.words import count, duration, figure, percent, size
-from pgflash.session import Connection, said
+from pgflash.session import Connection, find_extension, said
 
 TEXT_MAX = 100_000
 LOCKS_MAX = 10
@@ -90,17 +90,17 @@ class _Reader:
         self._server = server
 
     def _one(self, text: str, *values: object, **parts: sql.Composable) -> tuple[Any, ...] | None:
-        parts.setdefault("schema", sql.SQL(self._server.schema))
+        parts.setdefault("schema", sql.Identifier(self._server.schema))
         named = {"name": values[0]} if "%(name)s" in text else values
         return self._connection.execute(sql.SQL(text).format(**parts), named).fetchone()
 
     def statement(self, number: int) -> About:
         """Return a statement's text and what it has cost."""
-        found = self._connection.execute(STATEMENTS).fetchone()
+        found = find_extension(self._connection, "pg_stat_statements")
         if found is None:
             why = f'the extension pg_stat_statements is not in database "{self._server.database}"'
             return About(text=self._kept_text(number), note=f"No counts: {why}.")
-        parts = {"schema": sql.SQL(found[0]), "length": sql.Literal(TEXT_MAX)}
+        parts = {"schema": sql.Identifier(found.schema), "length": sql.Literal(TEXT_MAX)}
         try:
             row = self._one(_STATEMENT, number, **parts)
         except psycopg.errors.ObjectNotInPrerequisiteState as error:

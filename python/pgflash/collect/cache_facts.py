@@ -9,13 +9,8 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from pgflash.model.doctor import CacheFacts
-from pgflash.session import Connection
+from pgflash.session import Connection, find_extension
 
-_SCHEMA = """
-select pg_catalog.quote_ident(n.nspname)
-  from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
- where e.extname = 'pgflash'
-"""
 _CACHE = "select * from {schema}.pgflash_cache"
 _DEVICES = "select * from {schema}.pgflash_cache_devices"
 _BENEFIT = "select * from {schema}.pgflash_cache_benefit where period = 'start'"
@@ -39,10 +34,10 @@ class PgflashState:
 
 def read_pgflash(connection: Connection) -> PgflashState:
     """Return what the extension says of its cache and its snapshots."""
-    found = connection.execute(_SCHEMA).fetchone()
+    found = find_extension(connection)
     if found is None:
         return PgflashState(why_no_cache=NO_EXTENSION)
-    schema = sql.SQL(found[0])  # quoted by the server
+    schema = sql.Identifier(found.schema)
     try:
         age_s = _rows(connection, schema, _AGE)[0]["age_s"]
         (cache,) = _rows(connection, schema, _CACHE)
@@ -58,6 +53,6 @@ def read_pgflash(connection: Connection) -> PgflashState:
         return PgflashState(why_no_cache=error.diag.message_primary or str(error))
 
 
-def _rows(connection: Connection, schema: sql.SQL, query: str) -> list[Mapping[str, object]]:
+def _rows(connection: Connection, schema: sql.Identifier, query: str) -> list[Mapping[str, object]]:
     with connection.cursor(row_factory=dict_row) as cursor:
         return list(cursor.execute(sql.SQL(query).format(schema=schema)).fetchall())

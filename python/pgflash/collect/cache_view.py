@@ -99,7 +99,7 @@ class _Asking:
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
-        self._schema = sql.SQL(schema)
+        self._schema = sql.Identifier(schema)
         self.missing: dict[str, str] = {}
 
     def tuples(self, what: str, text: str, *, limit: int = 0) -> list[tuple[Any, ...]]:

@@ -107,7 +107,7 @@ class _Reader:
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
-        self._schema = sql.SQL(schema)
+        self._schema = sql.Identifier(schema)
 
     def ask(self, text: str, values: Any, **parts: str) -> list[tuple[Any, ...]]:  # noqa: ANN401
         pieces = {name: sql.SQL(part) for name, part in parts.items()}

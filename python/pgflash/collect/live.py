@@ -26,7 +26,7 @@ from pgflash.local import why_not_local
 from pgflash.machine.host import core_count
 from pgflash.model.live import Flow, LiveServer, Reading, WaitTime
 from pgflash.model.waits import FOREGROUND, WaitClass, wait_class
-from pgflash.session import Connection, SessionError, said
+from pgflash.session import Connection, SessionError, find_extension, said
 
 #: A statement of ours that takes longer than this is abandoned, and the reading with it.
 STATEMENT_TIMEOUT_MS = 5000
@@ -36,12 +36,6 @@ select (select system_identifier::text from pg_catalog.pg_control_system()),
        pg_catalog.pg_postmaster_start_time(), pg_catalog.pg_is_in_recovery(),
        pg_catalog.current_database(), current_user,
        pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage')
-"""
-
-_EXTENSION = """
-select pg_catalog.quote_ident(n.nspname), e.extversion
-  from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
- where e.extname = 'pgflash'
 """
 
 _BASE = """
@@ -209,7 +203,7 @@ class LiveReader:
         return {name: cursor.fetchall() for name, cursor in cursors.items()}
 
     def _sql(self, text: str) -> sql.Composed:
-        schema = sql.SQL(self.server.schema or "pg_catalog")
+        schema = sql.Identifier(self.server.schema or "pg_catalog")
         return sql.SQL(text).format(schema=schema, block=sql.SQL("op_bytes"))
 
     def _reading(self, rows: Mapping[str, list[tuple[Any, ...]]], *, sampled: bool) -> Reading:
@@ -253,15 +247,14 @@ def _server(connection: Connection) -> LiveServer:
     if not may:
         raise SessionError(
             f'role "{role}" may not see the statistics of other sessions',
-            hint=f"pg_monitor is enough: GRANT pg_monitor TO {role}.",
+            hint=f"The role needs pg_monitor: GRANT pg_monitor TO {role};",
         )
-    found = connection.execute(_EXTENSION).fetchone()
-    schema, version = (str(found[0]), str(found[1])) if found is not None else ("", "")
+    schema, version = find_extension(connection) or ("", "")
     unknown = _unknown(connection, schema, version) if schema else {}
     sampler = False
     if schema and _SHOWN["waits"] not in unknown:
         sampler = bool(
-            connection.execute(sql.SQL(_NEWEST).format(schema=sql.SQL(schema))).fetchone()
+            connection.execute(sql.SQL(_NEWEST).format(schema=sql.Identifier(schema))).fetchone()
         )
     local = not why_not_local(connection)
     return LiveServer(
@@ -290,7 +283,7 @@ def _server(connection: Connection) -> LiveServer:
 
 def _unknown(connection: Connection, schema: str, version: str) -> dict[str, str]:
     """Return what this version of the extension does not answer in the form we expect."""
-    own = sql.SQL(schema)
+    own = sql.Identifier(schema)
     missing = {}
     for name, texts in _ASKED.items():
         for text in texts:

@@ -145,7 +145,7 @@ def read_old_stretch(
         "foreground": sorted(FOREGROUND),
         "counted": COUNTED,
     }
-    schema = sql.SQL(server.schema)
+    schema = sql.Identifier(server.schema)
 
     def ask(text: str, section: str = "") -> list[tuple[Any, ...]]:
         query = sql.SQL(text).format(

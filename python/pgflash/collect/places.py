@@ -60,7 +60,7 @@ def _places(
 ) -> Iterator[Place]:
     data = settings.get("data_directory", "")
     if not data:
-        why = "this role may not see data_directory: GRANT pg_monitor TO the role"
+        why = "this role may not see data_directory: GRANT pg_monitor TO role_name"
         yield Place(part="data", why=why)
         yield Place(part="wal", why=why)
     else:

@@ -51,7 +51,9 @@ class FileReader:
     def read(self, server: LiveServer) -> list[FileChange]:
         """Return all files at first, and then those with new requests."""
         query = sql.SQL(_CHANGES).format(
-            schema=sql.SQL(server.schema), since=sql.Placeholder(), limit=sql.Literal(FILES_MAX)
+            schema=sql.Identifier(server.schema),
+            since=sql.Placeholder(),
+            limit=sql.Literal(FILES_MAX),
         )
         with (
             said("ask what was read and written"),

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from pgflash.model.live import Focus, LiveServer, Span, Stretch, StretchRow
 from pgflash.model.waits import WaitClass
-from pgflash.session import Connection, said
+from pgflash.session import Connection, find_extension, said
 
 ROWS_MAX = 10
 TEXT_MAX = 500
@@ -77,11 +77,6 @@ _MINUTES = """
 select bucket from {schema}.pgflash_sample_minutes(%s::timestamptz, %s::timestamptz)
 """
 _OLDEST = "select oldest_at from {schema}.pgflash_sampler_row()"
-STATEMENTS = """
-select pg_catalog.quote_ident(n.nspname)
-  from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
- where e.extname = 'pg_stat_statements'
-"""
 _TEXTS = """
 select distinct on (queryid) queryid, pg_catalog.left(query, %s)
   from {schema}.pg_stat_statements(true)
@@ -111,7 +106,7 @@ def read_stretch(
         return replace(nothing, missing={"waits, statements, sessions": why})
     span = span_of(begin, end)
     values = {**values_of(focus), "begin": begin, "end": end, "span": span, "counted": COUNTED}
-    schema = sql.SQL(server.schema)
+    schema = sql.Identifier(server.schema)
     activity = sql.SQL(_ACTIVITY).format(schema=schema, local=sql.Literal(LOCAL))
     with said("ask what sessions did"):
         rows = _recorded(connection.execute(activity, values).fetchall())
@@ -262,12 +257,12 @@ def spans_of(
 
 def _texts(connection: Connection, ids: Iterable[int]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the statements' texts by identifier and, if there are none, why."""
-    found = connection.execute(STATEMENTS).fetchone()
+    found = find_extension(connection, "pg_stat_statements")
     if found is None:
         database = connection.info.dbname
         why = f'the extension pg_stat_statements is not in database "{database}"'
         return {}, {"texts of statements": why}
-    query = sql.SQL(_TEXTS).format(schema=sql.SQL(found[0]))
+    query = sql.SQL(_TEXTS).format(schema=sql.Identifier(found.schema))
     try:
         rows = connection.execute(query, (TEXT_MAX, sorted(set(ids)))).fetchall()
     except psycopg.errors.ObjectNotInPrerequisiteState as error:  # not preloaded

@@ -26,7 +26,7 @@ from pgflash.model.snapshot import (
     Value,
 )
 from pgflash.model.snapshot_sections import SECTIONS
-from pgflash.session import Connection, SessionError, said
+from pgflash.session import Connection, SessionError, find_extension, said
 
 _MAY_SEE = "select pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage'), current_user"
 
@@ -35,12 +35,6 @@ _MAY_SEE = "select pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'us
 _STARTED = """
 select coalesce(min(backend_start), pg_catalog.pg_postmaster_start_time())
   from pg_catalog.pg_stat_activity where backend_type = 'checkpointer'
-"""
-
-_STATEMENTS_SCHEMA = """
-select pg_catalog.quote_ident(n.nspname) || '.'
-  from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
- where e.extname = 'pg_stat_statements'
 """
 
 _TEXTS = """
@@ -69,7 +63,7 @@ def system_identifier(connection: Connection) -> str:
         if not may:
             raise SessionError(
                 f'role "{role}" may not see the statistics of other sessions',
-                hint=f"pg_monitor is enough: GRANT pg_monitor TO {role}.",
+                hint=f"The role needs pg_monitor: GRANT pg_monitor TO {role};",
             )
         return str(
             _row(connection, "select system_identifier from pg_catalog.pg_control_system()")[0]
@@ -176,19 +170,18 @@ def _take_host(taking: _Taking) -> bool:
 
 
 def _take_statements(taking: _Taking, one: SectionDefinition) -> None:
-    found = taking.connection.execute(_STATEMENTS_SCHEMA).fetchone()
+    found = find_extension(taking.connection, "pg_stat_statements")
     if found is None:
         database = taking.connection.info.dbname
         taking.missing[one.name] = (
             f'the extension pg_stat_statements is not in database "{database}"'
         )
         return
-    schema = str(found[0])
-    query = _with_schema(f"{one.query} where queryid is not null", schema)
+    query = _with_schema(f"{one.query} where queryid is not null", found.schema)
     section = _take_delta(taking, one, query)
     if section is not None:
         wanted = [value for value in section.column("query_id") or () if value is not None]
-        texts = taking.connection.execute(_with_schema(_TEXTS, schema), (wanted,))
+        texts = taking.connection.execute(_with_schema(_TEXTS, found.schema), (wanted,))
         taking.queries |= dict(texts.fetchall())
 
 
@@ -214,7 +207,8 @@ def _take_delta(
 
 
 def _with_schema(query: str, schema: str) -> sql.Composed:
-    return sql.SQL(query).format(schema=sql.SQL(schema))
+    """Name the schema in a query, with its dot."""
+    return sql.SQL(query).format(schema=sql.SQL("{}.").format(sql.Identifier(schema)))
 
 
 def _labels(kind: SectionDefinition) -> tuple[str, ...]:

@@ -13,35 +13,35 @@ from pgflash.model.live import LiveServer
 def changes(before: LiveServer, now: LiveServer) -> Iterator[str]:
     """Yield what has changed since the server was last described."""
     if now.system_identifier != before.system_identifier:
-        yield "Another server answers now: what was counted before is not its own."
+        yield "A different server answers now: earlier counts are not its own."
         return
     if now.started_at != before.started_at:
-        yield "The server has restarted, or another of its copies answers: it counts anew."
+        yield "The server restarted, or another of its copies answers: counts begin at 0."
     if now.version_num != before.version_num:
-        yield f"PostgreSQL {_version(now)} answers now, before it was {_version(before)}."
+        yield f"The server was PostgreSQL {_version(before)} and is {_version(now)} now."
     if now.in_recovery != before.in_recovery:
         yield (
             "The server is a standby now."
             if now.in_recovery
-            else "The server was promoted: it is a standby no longer."
+            else "The server was promoted and is no longer a standby."
         )
     if now.database != before.database:
-        yield f'Database "{now.database}" is asked now, before it was "{before.database}".'
+        yield f'The database was "{before.database}" and is "{now.database}" now.'
     yield from _of_the_extension(before, now)
 
 
 def _of_the_extension(before: LiveServer, now: LiveServer) -> Iterator[str]:
     then, version = before.extension_version, now.extension_version
     if version and not then:
-        yield f"The extension pgflash has come, in version {version}."
+        yield f"Extension pgflash {version} was installed."
     elif then and not version:
-        yield "The extension pgflash has gone: only what PostgreSQL itself counts is shown."
+        yield "Extension pgflash was dropped: only PostgreSQL's own statistics are shown."
     elif then != version:
-        yield f"The extension pgflash was changed from version {then} to {version}."
+        yield f"Extension pgflash was updated from {then} to {version}."
     elif now.schema != before.schema:
-        yield "The extension pgflash has moved to another schema."
+        yield "Extension pgflash was moved to another schema."
     if version and then and now.sampler != before.sampler:
-        yield "The sampler looks again." if now.sampler else "The sampler looks no longer."
+        yield "The sampler was started." if now.sampler else "The sampler was stopped."
 
 
 def _version(server: LiveServer) -> str:

@@ -117,6 +117,7 @@ def _cache(sample: Sample) -> ReportTable:
             number("inserts", "Inserts/s", Unit.PER_SECOND),
             number("evictions", "Evictions/s", Unit.PER_SECOND),
             number("used", "Used", Unit.BYTES),
+            number("saved", "Saved", Unit.SHARE),
         ),
         rows=(
             row(
@@ -126,6 +127,7 @@ def _cache(sample: Sample) -> ReportTable:
                 cache.inserts_s,
                 cache.evictions_s,
                 cache.used_bytes,
+                cache.saved_share,
             ),
         ),
     )

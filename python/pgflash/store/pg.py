@@ -18,15 +18,8 @@ from pgflash.model.snapshot import (
     SnapshotError,
     SnapshotHead,
 )
-from pgflash.session import Connection, connect, said
+from pgflash.session import Connection, connect, find_extension, said
 from pgflash.store.section import decode_section
-
-_EXTENSION = """
-select n.nspname, e.extversion
-  from pg_catalog.pg_extension e
-  join pg_catalog.pg_namespace n on n.oid = e.extnamespace
- where e.extname = 'pgflash'
-"""
 
 _MAY_DROP = (
     "docs/guide/roles.md names the rights; the server drops old ones by itself "
@@ -144,7 +137,7 @@ def _head(row: tuple[Any, ...]) -> SnapshotHead:
 def _schema(connection: Connection) -> str:
     """Return the extension's schema, or raise if its snapshots are not available."""
     with said("look for the extension"):
-        found = connection.execute(_EXTENSION).fetchone()
+        found = find_extension(connection)
     database = connection.info.dbname
     if found is None:
         raise SnapshotError(
@@ -152,14 +145,13 @@ def _schema(connection: Connection) -> str:
             hint="Name the database that has it (--dsn); without it, keep snapshots in a file: "
             "pgflash snapshot --store FILE.",
         )
-    schema, version = str(found[0]), str(found[1])
-    if _numbers(version) > _numbers(__version__)[:2]:
+    if _numbers(found.version) > _numbers(__version__)[:2]:
         raise SnapshotError(
-            f'the extension in database "{database}" is of version {version}, newer than this '
-            f"program ({__version__})",
+            f'the extension in database "{database}" is of version {found.version}, newer than '
+            f"this program ({__version__})",
             hint="Use the pgflash command of that version.",
         )
-    return schema
+    return found.schema
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -88,7 +88,7 @@ def test_prices_and_probes_are_shown_beside_their_devices(
         "unit_price = 99.5\n"
     )
     kept = tmp_path / "probe.json"
-    words = ["devices", "probe", str(tmp_path), "--size", "17MB", "--seconds", "0.1"]
+    words = ["devices", "probe", str(tmp_path), "--size", "17MB", "--seconds", "0.5"]
     assert main([*words, "--without-fio", "-o", str(kept)]) == 0
     captured = capsys.readouterr()
     assert "A write of 8 kB with its sync" in captured.out

@@ -83,7 +83,7 @@ def test_an_extension_that_goes_and_comes_is_said_and_survived(server: Server) -
         goes_on(page)
         assert page.ask("/live/cache").code == 200
         with changed(server, "drop extension pgflash", "create extension pgflash"):
-            until(lambda: any("has gone" in one for one in notices(page)))
+            until(lambda: any("was dropped" in one for one in notices(page)))
             goes_on(page)
             assert page.collector.server is not None
             assert "flash cache" in page.collector.server.missing
@@ -95,7 +95,7 @@ def test_an_extension_that_goes_and_comes_is_said_and_survived(server: Server) -
                 "select pg_terminate_backend(pid) from pg_stat_activity "
                 "where application_name = 'pgflash'"
             )
-        until(lambda: any("has come" in one for one in notices(page)))
+        until(lambda: any("was installed" in one for one in notices(page)))
         goes_on(page)
         assert page.collector.server.missing == {}
 
@@ -111,7 +111,7 @@ def test_an_extension_that_came_is_found_out_without_a_new_session(
         goes_on(page)
         with server.connect() as connection:
             connection.execute("create extension pgflash")
-        until(lambda: any("has come" in one for one in notices(page)))
+        until(lambda: any("was installed" in one for one in notices(page)))
         goes_on(page)
         states = [
             json.loads(one.data)["state"]
@@ -162,7 +162,7 @@ def test_a_version_that_answers_otherwise_costs_only_what_it_does_not_tell(
                     "select pg_terminate_backend(pid) from pg_stat_activity "
                     "where application_name = 'pgflash'"
                 )
-            until(lambda: any(f"from version {SQL_VERSION} to 0.9" in one for one in notices(page)))
+            until(lambda: any(f"from {SQL_VERSION} to 0.9" in one for one in notices(page)))
             goes_on(page)
             assert page.collector.server is not None
             missing = page.collector.server.missing
@@ -205,9 +205,7 @@ def test_a_failover_to_another_server_is_said_and_survived(
         assert first is not None
         assert second is not None
         assert second.system_identifier != first.system_identifier
-        assert notices(page) == [
-            "Another server answers now: what was counted before is not its own."
-        ]
+        assert notices(page) == ["A different server answers now: earlier counts are not its own."]
         assert second.extension_version == ""
         rates = [
             json.loads(one.data)["commits_s"]
@@ -314,6 +312,8 @@ def test_texts_of_statements_are_those_that_the_role_may_see(
         assert page.collector.status.sentence == (
             'role "watcher" may not see the statistics of other sessions'
         )
-        assert page.collector.status.hint == "pg_monitor is enough: GRANT pg_monitor TO watcher."
+        assert (
+            page.collector.status.hint == "The role needs pg_monitor: GRANT pg_monitor TO watcher;"
+        )
     with connect(one.conninfo()) as connection:
         connection.execute("drop owned by watcher")

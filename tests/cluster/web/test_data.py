@@ -278,7 +278,18 @@ def test_a_stretch_that_the_sampler_forgot_is_told_from_the_snapshots(
     snapshot(cached)
     begin = now(cached)
     with cached.server.connect() as connection:
-        connection.execute("select pg_sleep(1.2)")
+
+        def is_seen() -> bool:
+            """Sleep until the sampler has looked: on a busy machine it misses looks."""
+            connection.execute("select pg_sleep(1.2)")
+            seen = connection.execute(
+                "select from public.pgflash_active_sessions"
+                " where sampled_at > %s and wait_event = 'PgSleep'",
+                (begin,),
+            )
+            return seen.rowcount > 0
+
+        until(is_seen)
         for _ in range(3):
             connection.execute("select sum(n) from kept where n <> 5")
     snapshot(cached)

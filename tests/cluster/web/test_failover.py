@@ -77,7 +77,7 @@ def test_a_promoted_standby_takes_over_and_every_page_says_so(
         assert "another of its copies answers" in notices(one)[0]
         assert [said["state"] for said in told(one, "status")][:2] == ["live", "lost"]
         # Who watched the standby never lost it.
-        promoted = "The server was promoted: it is a standby no longer."
+        promoted = "The server was promoted and is no longer a standby."
         until(lambda: promoted in notices(other))
         assert promoted in other.ask("/").text
         assert [said["state"] for said in told(other, "status")] == ["live"]

@@ -67,6 +67,13 @@ def test_a_sample_is_what_was_counted_between_over_the_time_between() -> None:
     assert found.cache is not None
     assert (found.cache.hit_ratio, found.cache.hits_s) == (0.75, 15.0)
     assert (found.cache.inserts_s, found.cache.evictions_s) == (2.0, 1.0)
+    for share, shown in ((0.25, 0.25), (-0.1, None), (None, None)):
+        later = sample(
+            FIRST, replace(SECOND, cache={**SECOND.cache, "saved_share": share}), number=1
+        )
+        assert later is not None
+        assert later.cache is not None
+        assert later.cache.saved_share == shown
 
 
 def test_what_nobody_looked_at_is_not_zero() -> None:

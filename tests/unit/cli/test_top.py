@@ -27,7 +27,7 @@ SAMPLE = Sample(
     wal_bytes_s=2.5e9,
     cache=CacheSecond(
         mode="passthrough", hit_ratio=0.987, hits_s=123_456.0, misses_s=1e5, inserts_s=1e5,
-        evictions_s=1e5, used_bytes=1e12,
+        evictions_s=1e5, used_bytes=1e12, saved_share=0.123,
     ),
     events=(),
 )  # fmt: skip
