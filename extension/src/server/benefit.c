@@ -139,7 +139,13 @@ number_of(TimestampTz at)
 static Note *
 place_of(int64 number)
 {
-	return &shared->note[number % (NOTES_OF_DAY + 1)];
+	int64 place = number % (NOTES_OF_DAY + 1);
+
+	/* A clock that was never set is before the epoch of timestamps. */
+	if (place < 0)
+		place += NOTES_OF_DAY + 1;
+	Assert(place >= 0 && place <= NOTES_OF_DAY);
+	return &shared->note[place];
 }
 
 void
@@ -195,9 +201,11 @@ typedef struct Benefit
 static AccountCount
 count_since(AccountCount now, AccountCount then)
 {
-	/* Counters may lag behind one another, but none decreases. */
-	return (AccountCount){ .calls = now.calls - then.calls,
-		                   .ns = now.ns - then.ns };
+	/* A note can be newer: it may be taken after the counters were read. */
+	return (AccountCount){ .calls = now.calls > then.calls
+		                                ? now.calls - then.calls
+		                                : 0,
+		                   .ns = now.ns > then.ns ? now.ns - then.ns : 0 };
 }
 
 static double

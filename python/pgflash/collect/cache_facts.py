@@ -13,7 +13,7 @@ from pgflash.session import Connection, find_extension
 
 _CACHE = "select * from {schema}.pgflash_cache"
 _DEVICES = "select * from {schema}.pgflash_cache_devices"
-_BENEFIT = "select * from {schema}.pgflash_cache_benefit where period = 'start'"
+_BENEFIT = "select * from {schema}.pgflash_cache_benefit where period = 'start'::text"
 #: A standby takes no snapshots.
 _AGE = """
 select extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.max(taken_at))::float8 as age_s

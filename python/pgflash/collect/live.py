@@ -78,7 +78,8 @@ select mode, mode_reason, hits, misses, inserts, updates, eviction_invalidated,
 
 #: Of the time since the server started.
 _BENEFIT = """
-select saved_ms, saved_share from {schema}.pgflash_cache_benefit_rows() where period = 'start'
+select saved_ms, saved_share
+  from {schema}.pgflash_cache_benefit_rows() where period = 'start'::text
 """
 
 _NEWEST = "select newest_at from {schema}.pgflash_sampler_row() where running and rate_hz > 0"

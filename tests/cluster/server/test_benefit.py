@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the cache saved: exact where it is counted, and said in words where it is nothing."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from psycopg.rows import dict_row
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cached import CachedServer, create_cached
+from support.clock import Clock
 from support.cluster import ClusterFactory
+from support.patience import until
 
 #: More than shared_buffers, and 200 blocks at least.
 ROWS = 4000
@@ -168,3 +171,25 @@ def test_without_a_cache_there_are_no_rows(
     with server.connect() as connection:
         connection.execute("create extension pgflash")
         assert connection.execute("select * from pgflash_cache_benefit").fetchall() == []
+
+
+def test_a_clock_that_was_never_set_is_no_harm(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """Before 2000, timestamps are negative; the build of tests asserts that notes have a place."""
+    cached = create_cached(cluster, pgflash_install, start=False)
+    clock = Clock.build(cached.server.base)
+    cached.preloads, cached.preload_env = (clock.library,), clock.env
+    cached.start()
+    cached.create_extension()
+    cached.await_serving()
+    clock.set(ahead_s=-(datetime.now(UTC) - datetime(1999, 1, 1, tzinfo=UTC)).days * 86_400)
+    until(
+        lambda: any(
+            row["period"] == "hour" and row["since"].year < 2000
+            for row in ask(cached.server, "select * from pgflash_cache_benefit")
+        )
+    )
+    cached.assert_serving()
+    clock.set(ahead_s=0)
+    assert "terminated by signal" not in cached.server.log_text()
