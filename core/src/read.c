@@ -558,6 +558,8 @@ fc_read_disk_done(FcCache *cache, const FcFile *file, uint32_t blocks,
 {
 	fc_count(cache, FC_COUNT_disk_reads, blocks > 0 ? 1 : 0);
 	fc_count(cache, FC_COUNT_disk_read_bytes, bytes);
+	if (ns == 0)
+		return;
 	fc_count_time(cache, FC_TIME_DISK_READ, ns);
 	fc_health_disk_read(cache, ns);
 	if (fc_file_current(cache, file))

@@ -599,9 +599,9 @@ COMMENT ON COLUMN pgflash_io.mean_ms IS
 COMMENT ON COLUMN pgflash_io.told_calls IS
 	'Reads whose source is certain. The sources of the others were inferred from their times; all are certain while the flash cache serves. Null for other operations.';
 COMMENT ON COLUMN pgflash_io.worker_calls IS
-	'Calls that an io worker made for this backend type, which may have worked on meanwhile.';
+	'Calls that an io worker or io_uring made for this backend type, which may have worked on meanwhile.';
 COMMENT ON COLUMN pgflash_io.worker_time_ms IS
-	'Time that io workers waited for those calls, in milliseconds.';
+	'Time from those calls to their ends; by io_uring, until a process took note of the end. In milliseconds.';
 REVOKE ALL ON FUNCTION pgflash_io_rows() FROM PUBLIC;
 REVOKE ALL ON pgflash_io FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_io_rows() TO pg_monitor;

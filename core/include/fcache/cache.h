@@ -424,7 +424,7 @@ extern void fc_count_time(FcCache *cache, FcTimer timer, uint64_t ns);
 
 /*
  * Count one read of the disk for this file: counters, timer and the file's own
- * sums.
+ * sums.  ns of 0: how long it took is not known.
  */
 extern void fc_read_disk_done(FcCache *cache, const FcFile *file,
                               uint32_t blocks, uint64_t bytes, uint64_t ns);

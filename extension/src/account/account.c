@@ -499,3 +499,37 @@ account_count_read(const Accounted *call, AccountSource source, int fd,
 	}
 	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : saved_errno;
 }
+
+AccountLater
+account_read_begins(OpenFile *file)
+{
+	Accounted call;
+
+	if (!setting_account || !account_admit(&call, file))
+		return (AccountLater){ .type = 0 };
+	return (AccountLater){ .type = (uint8_t) (own_type() + 1) };
+}
+
+void
+account_read_ended(const AccountLater *read, OpenFile *file,
+                   AccountSource source, size_t size, ssize_t got, uint64_t ns)
+{
+	bool disk = source == SOURCE_UNTOLD
+	                ? account_source_is_disk(bucket_of(ns), size)
+	                : source == SOURCE_DISK;
+	int saved_errno = errno;
+	Accounted call;
+	AccountCell *cell;
+
+	FC_ASSERT(source != SOURCE_FLASH && read->type <= server.backend_types + 1);
+	if (read->type == 0 || !account_attached() || !account_admit(&call, file))
+		return;
+	cell = count(&call, block_of(read->type - 1u),
+	             disk ? ACCOUNT_DISK_READ : ACCOUNT_PAGE_CACHE_READ,
+	             got > 0 ? (uint64_t) got : 0, ns);
+	if (source != SOURCE_UNTOLD)
+		account_add(&cell->told_calls, 1);
+	account_add(&cell->worker_calls, 1);
+	account_add(&cell->worker_ns, ns);
+	errno = saved_errno;
+}

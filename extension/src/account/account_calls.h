@@ -39,6 +39,12 @@ typedef struct Accounted
 	bool turn; /* a read whose source must be asked for */
 } Accounted;
 
+/* A read that another process may end: who asked for it. */
+typedef struct AccountLater
+{
+	uint8_t type; /* backend type + 1; 0: the read is not counted */
+} AccountLater;
+
 extern void account_start(Accounted *call, OpenFile *file);
 extern void account_start_write(Accounted *call, OpenFile *file, int fd,
                                 off_t offset, size_t size);
@@ -90,6 +96,16 @@ account_end_write(const Accounted *call, ssize_t put)
 	if (call->begin_ns != 0)
 		account_count_write(call, put);
 }
+
+/*
+ * A read that is handed to the kernel, and its end, which any process may see;
+ * ns is the time until then.  Counted as made by
+ * another process: the one that asked may have done other things meanwhile.
+ */
+extern AccountLater account_read_begins(OpenFile *file);
+extern void account_read_ended(const AccountLater *read, OpenFile *file,
+                               AccountSource source, size_t size, ssize_t got,
+                               uint64_t ns);
 
 /* A file was truncated; a file was removed; a name belongs to a new file. */
 extern void account_truncated(void);

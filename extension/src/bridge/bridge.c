@@ -48,6 +48,7 @@
 #include "hooks/libraries.h"
 #include "hooks/library_calls.h"
 #include "hooks/runtime.h"
+#include "hooks/uring.h"
 #include "server/memory_limit.h"
 #include "settings.h"
 
@@ -133,28 +134,36 @@ judge_settings(void)
 	                     asked);
 }
 
-/* Reads by io_uring do not pass through the hooks. */
-static bool
-reads_are_seen(void)
+bool
+bridge_uses_uring(void)
 {
 	const char *io_method = GetConfigOption("io_method", true, false);
 
+	return io_method != NULL && strcmp(io_method, "io_uring") == 0;
+}
+
+/* Reads by io_uring can be followed only with what uring.c needs. */
+static bool
+reads_are_seen(const char **culprit_out)
+{
+	*culprit_out = NULL;
 	return BLCKSZ == FC_BLOCK_SIZE &&
-	       (io_method == NULL || strcmp(io_method, "io_uring") != 0);
+	       (!bridge_uses_uring() || uring_prepare(culprit_out));
 }
 
 static bool
 judge_server(void)
 {
+	const char *culprit;
+
 	if (BLCKSZ != FC_BLOCK_SIZE)
 		return bridge_refuse("Use a server that was built with blocks of 8 kB.",
 		                     "the server's block size is %d bytes", BLCKSZ);
 
-	if (!reads_are_seen())
-		return bridge_refuse(
-			"Set io_method to \"worker\" or \"sync\".",
-			"io_method is \"io_uring\", whose reads pgflash cannot "
-			"see");
+	if (!reads_are_seen(&culprit))
+		return bridge_refuse("Set io_method to \"worker\" or \"sync\".",
+		                     "io_method is \"io_uring\", but there is no %s",
+		                     culprit);
 	return true;
 }
 
@@ -166,8 +175,11 @@ redirect_calls(void)
 		"with; see the documentation for the builds that were tested.";
 	const char *name;
 
-	switch (imports_replace(hook_imports, hook_import_count, hook_required,
-	                        hook_foreign, &name))
+	switch (imports_replace(
+		hook_imports,
+		bridge_uses_uring() ? hook_import_count_with_uring : hook_import_count,
+		bridge_uses_uring() ? hook_required_by_uring : hook_required,
+		hook_foreign, &name))
 	{
 		case IMPORTS_FINE:
 			return true;
@@ -243,6 +255,9 @@ in_child(void)
 bool
 bridge_prepare(void)
 {
+	const char *culprit;
+	bool seen;
+
 	Assert(!IsUnderPostmaster && !redirected);
 	bridge_runtime_fill();
 
@@ -260,12 +275,13 @@ bridge_prepare(void)
 	 * Advice and accounting need no cache, but they need reads that they can
 	 * see.
 	 */
-	if (setting_account && !reads_are_seen())
+	seen = reads_are_seen(&culprit);
+	if (setting_account && !seen)
 		ereport(LOG, (errmsg("pgflash: file calls are not counted, since it "
 		                     "cannot see all reads of this server"),
-		              errhint("pgflash needs blocks of 8 kB, and io_method "
-		                      "\"worker\" or \"sync\".")));
-	if (!wanted && !((setting_advice || setting_account) && reads_are_seen()))
+		              errhint("pgflash needs blocks of 8 kB, and liburing "
+		                      "for io_method \"io_uring\".")));
+	if (!wanted && !((setting_advice || setting_account) && seen))
 		return false;
 	if (!redirect_calls())
 		return wanted = false;

@@ -28,6 +28,9 @@ extern bool bridge_prepare(void);
 /* Is there to be a cache? */
 extern bool bridge_wanted(void);
 
+/* Does the server read by io_uring? */
+extern bool bridge_uses_uring(void);
+
 /* Do the server's file calls pass through the hooks? */
 extern bool bridge_redirected(void);
 

@@ -14,6 +14,8 @@
 #include "access/parallel.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/buf_internals.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/timestamp.h"
@@ -21,6 +23,7 @@
 #include "account/account.h"
 #include "bridge/bridge.h"
 #include "hooks/advice.h"
+#include "hooks/uring.h"
 #include "server/compat.h"
 #include "settings.h"
 #include "server/shmem.h"
@@ -71,6 +74,35 @@ static void
 end_account(bool for_good)
 {
 	account_detach(!for_good);
+}
+
+/* ---- reads by io_uring --------------------------------------------------- */
+
+static const void *
+buffers(size_t *size_out)
+{
+	*size_out = (size_t) NBuffers * BLCKSZ;
+	return BufferBlocks;
+}
+
+/* Called once the number of processes is known. */
+static void
+request_uring(void)
+{
+	UringServer server = { .handles = compat_aio_handles(),
+		                   .handle_number = compat_aio_handle_number,
+		                   .shared_pages = buffers };
+
+	Assert(MaxBackends > 0);
+	if (bridge_redirected() && bridge_uses_uring())
+		uring_want(&server);
+}
+
+static void
+end_uring(bool for_good)
+{
+	(void) for_good;
+	uring_detach();
 }
 
 /* ---- advice -------------------------------------------------------------- */
@@ -126,6 +158,11 @@ bridge_memory_install(void)
 		                               .size_bytes = advice_memory_size,
 		                               .start = advice_create,
 		                               .end = end_advice };
+	static const SharedPart uring = { .name = "pgflash io_uring",
+		                              .request = request_uring,
+		                              .size_bytes = uring_memory_size,
+		                              .start = uring_create,
+		                              .end = end_uring };
 	static const SharedPart cache = { .name = "pgflash",
 		                              .request = request_cache,
 		                              .size_bytes = cache_size_bytes,
@@ -135,5 +172,6 @@ bridge_memory_install(void)
 	Assert(bridge_redirected());
 	shmem_add(&account);
 	shmem_add(&advice);
+	shmem_add(&uring);
 	shmem_add(&cache);
 }

@@ -31,6 +31,7 @@
 #include "account/account_calls.h"
 #include "hooks/descriptors.h"
 #include "hooks/libraries.h"
+#include "hooks/uring.h"
 
 _Static_assert(sizeof(off_t) == 8, "pread and pread64 are the same function");
 
@@ -358,6 +359,8 @@ hook_fdatasync(int fd)
 	return result;
 }
 
+#define URING_IMPORTS 3
+
 #define IMPORT(name, function) { name, (void (*)(void)) function }
 
 #define IMPORT_64(name, function)                                              \
@@ -402,19 +405,28 @@ const Import hook_imports[] = {
 	IMPORT("syncfs", changes_syncfs),
 
 	IMPORT("dlopen", libraries_dlopen),
+
+	/* The last URING_IMPORTS: only where the server reads by io_uring. */
+	IMPORT("io_uring_submit", uring_submit),
+	IMPORT("io_uring_peek_batch_cqe", uring_peek_batch_cqe),
+	IMPORT("io_uring_wait_cqes", uring_wait_cqes),
 };
 
-const size_t hook_import_count = sizeof(hook_imports) / sizeof(hook_imports[0]);
+const size_t hook_import_count_with_uring =
+	sizeof(hook_imports) / sizeof(hook_imports[0]);
+const size_t hook_import_count =
+	sizeof(hook_imports) / sizeof(hook_imports[0]) - URING_IMPORTS;
 
 /* Without these the hooks would miss what happens to a file. */
-const char *const hook_required[] = { "open|open64|__open_2|__open64_2",
-	                                  "close",
-	                                  "pread|pread64|__pread_chk|__pread64_chk",
-	                                  "pwrite|pwrite64",
-	                                  "ftruncate|ftruncate64",
-	                                  "truncate|truncate64",
-	                                  "unlink",
-	                                  NULL };
+#define REQUIRED                                                               \
+	"open|open64|__open_2|__open64_2", "close",                                \
+		"pread|pread64|__pread_chk|__pread64_chk", "pwrite|pwrite64",          \
+		"ftruncate|ftruncate64", "truncate|truncate64", "unlink"
+
+const char *const hook_required[] = { REQUIRED, NULL };
+const char *const hook_required_by_uring[] = { REQUIRED, "io_uring_submit",
+	                                           "io_uring_peek_batch_cqe",
+	                                           NULL };
 
 /*
  * PostgreSQL 15 to 18 call none of these.  A server that does is not the one

@@ -34,7 +34,9 @@ extern uint64_t hook_calls[HOOK_CALL_COUNT];
 
 extern const Import hook_imports[];
 extern const size_t hook_import_count;
+extern const size_t hook_import_count_with_uring;
 extern const char *const hook_required[];
+extern const char *const hook_required_by_uring[];
 extern const char *const hook_foreign[];
 
 /* reads.c */

@@ -163,23 +163,46 @@ compat_worker_listed(const char *name)
 #define COMPAT_READS_FOR_OTHERS true
 #define compat_process_number   (&MyProcNumber)
 
+/* What an entry of io_uring carries is the address of its handle. */
+static inline int64
+compat_aio_handle_number(uint64 user_data)
+{
+	uintptr_t handles;
+
+	if (pgaio_ctl == NULL)
+		return -1;
+	handles = (uintptr_t) pgaio_ctl->io_handles;
+	if (user_data < handles ||
+	    (user_data - handles) % sizeof(PgAioHandle) != 0 ||
+	    (user_data - handles) / sizeof(PgAioHandle) >=
+	        pgaio_ctl->io_handle_count)
+		return -1;
+	return (int64) ((user_data - handles) / sizeof(PgAioHandle));
+}
+
 static inline int
 compat_read_asked_by(int fd)
 {
 	const ErrorContextCallback *context = error_context_stack;
-	uintptr_t at;
-	uintptr_t handles;
 	const PgAioHandle *handle;
 
-	if (MyBackendType != B_IO_WORKER || context == NULL || pgaio_ctl == NULL)
-		return -1;
-	at = (uintptr_t) context->arg;
-	handles = (uintptr_t) pgaio_ctl->io_handles;
-	if (at < handles || (at - handles) % sizeof(PgAioHandle) != 0 ||
-	    (at - handles) / sizeof(PgAioHandle) >= pgaio_ctl->io_handle_count)
+	if (MyBackendType != B_IO_WORKER || context == NULL ||
+	    compat_aio_handle_number((uintptr_t) context->arg) < 0)
 		return -1;
 	handle = context->arg;
 	return handle->op_data.read.fd == fd ? handle->owner_procno : -1;
+}
+
+/*
+ * Asynchronous reads have handles, io_max_concurrency for each process; unset,
+ * the server chooses 64 at most (AioChooseMaxConcurrency).
+ */
+static inline uint32
+compat_aio_handles(void)
+{
+	int each = io_max_concurrency > 0 ? io_max_concurrency : 64;
+
+	return (uint32) (MaxBackends + NUM_AUXILIARY_PROCS) * (uint32) each;
 }
 #else
 #define COMPAT_READS_FOR_OTHERS false
@@ -189,6 +212,19 @@ static inline int
 compat_read_asked_by(int fd)
 {
 	(void) fd;
+	return -1;
+}
+
+static inline uint32
+compat_aio_handles(void)
+{
+	return 0;
+}
+
+static inline int64
+compat_aio_handle_number(uint64 user_data)
+{
+	(void) user_data;
 	return -1;
 }
 #endif

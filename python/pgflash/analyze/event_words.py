@@ -17,6 +17,7 @@ _WORDS = {
     "data file write": "writes of dirty buffers by clients",
     "data file extend": "extending data files",
     "IO:AioIoCompletion": "waiting for reads that io workers made",
+    "IO:AioIoUringExecution": "waiting for reads by io_uring",
     "IO:DataFileRead": "reads of data files",
     "IO:WalSync": "syncs of the WAL",
     "IPC:SyncRep": "waiting for a synchronous standby",

@@ -13,9 +13,9 @@ Nothing is counted twice.  A sampled I/O event is dropped if its calls are timed
 page cache is processor time: if DB CPU was measured, the read is shown apart (cpu.py explains the
 rest).
 
-A call that an io worker of PostgreSQL 18 made for a session is the device's time; the session waits
-for only a part of it, and does other things meanwhile.  So the session's wait is the sampled one
-(AioIoCompletion), and the time of the calls is shown apart.
+A call that an io worker or io_uring of PostgreSQL 18 made for a session is the device's time; the
+session waits for only a part of it, and does other things meanwhile.  So the session's wait is the
+sampled one (AioIoCompletion, AioIoUringExecution), and the time of the calls is shown apart.
 """
 
 from collections.abc import Iterable, Mapping
@@ -172,7 +172,7 @@ def _io_parts(
         time_ms, of_workers = number(record.get("time_ms")), number(record.get("worker_time_ms"))
         for event, waits, ms, apart in (
             (io_event(record), calls - by_workers, time_ms - of_workers, False),
-            (f"{io_event(record)}, by io workers", by_workers, of_workers, True),
+            (f"{io_event(record)}, asynchronous", by_workers, of_workers, True),
         ):
             if waits > 0:
                 parts.append(

@@ -103,6 +103,7 @@ _READS = (
     "data file read, all processes",
     "IO:DataFileRead",
     "IO:AioIoCompletion",
+    "IO:AioIoUringExecution",
 )
 
 

@@ -315,28 +315,6 @@ def test_a_full_disk_is_refused_and_the_space_given_back(stopped: Server, flash:
     assert (flash / "cache").stat().st_size == 0
 
 
-def test_io_uring_is_refused(stopped: Server, flash: Path) -> None:
-    if stopped.install.major < 18:
-        pytest.skip("io_uring came with PostgreSQL 18")
-    stopped.stop()
-    stopped.configure(settings(flash / "cache"))
-    stopped.start()
-    with stopped.connect() as connection:
-        row = connection.execute(
-            "select 'io_uring' = any(enumvals) from pg_settings where name = 'io_method'"
-        ).fetchone()
-    stopped.stop()
-    if row != (True,):
-        pytest.skip("this server was built without io_uring")
-    stopped.configure({"io_method": "io_uring"})
-    try:
-        stopped.start()
-        assert_works_without_cache(stopped, "io_uring")
-        stopped.stop()
-    finally:
-        stopped.configure({"io_method": "worker"})
-
-
 @pytest.mark.parametrize(("name", "value"), [("cache_size", "lots"), ("verify", "sometimes")])
 def test_what_is_no_value_does_not_keep_the_server_from_starting(
     stopped: Server, flash: Path, name: str, value: str

@@ -204,7 +204,7 @@ def test_what_io_workers_read_for_a_session_is_the_devices_time_and_stands_apart
     by_event = parts(found)
     own = by_event["data file read, disk"]
     assert (own.waits, round(own.total_s, 6), own.apart) == (20, 5.0, False)
-    of_workers = by_event["data file read, disk, by io workers"]
+    of_workers = by_event["data file read, disk, asynchronous"]
     assert (of_workers.waits, round(of_workers.total_s, 6)) == (80, 45.0)
     assert of_workers.apart
     assert counted(found)["IO:AioIoCompletion"] == 30.0

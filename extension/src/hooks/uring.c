@@ -1,0 +1,638 @@
+/*
+ * uring.c
+ *		Reads that the server hands to io_uring (PostgreSQL 18 and later).
+ *
+ * The server stages entries in its ring, each a read of some blocks into its
+ * buffers, and submits them together.  Any process may reap them.
+ *
+ * submit	For each staged read of a relation's file: what flash has is read
+ *			and judged now, into the server's buffers, exactly as for a read
+ *			that the server makes itself.  Such an entry becomes a write of
+ *			these buffers to /dev/null.  The kernel carries it out at once,
+ *			looks at no byte, and reports the number of bytes that the server
+ *			expects of its read.  All other entries stay as they are; the
+ *			tickets of blocks to fill are noted under the number of the server's
+ *			handle, in shared memory.
+ * reap		Whoever takes a completed entry from a ring sees it here first: the
+ *			blocks that it read are filled under their tickets.  Until the
+ *			server has taken note of the completion, nobody changes the buffers.
+ *
+ * So a hit shares no state between processes, and a miss shares only what a fill
+ * needs.  See docs/decisions.
+ *
+ * Entries of several reads are submitted together, so their blocks on flash are
+ * first all requested (fc_read_ahead) and then waited for one after another.
+ *
+ * An entry that is no read could change a file while nobody looks.  The server
+ * has none; if it submits one after all, the cache goes offline first.
+ *
+ * The layout of struct io_uring is part of liburing's binary interface: the
+ * server accesses it by inline code.  A ring that does not look like one is left
+ * alone, and the cache goes offline, too.
+ *
+ * Locking: none.  A handle is written by its owner before the kernel has the
+ * entry, and read by whoever holds the server's lock on the ring.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "hooks/uring.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "account/account_calls.h"
+#include "broken.h"
+#include "fcache/assert.h"
+#include "hooks/advice.h"
+#include "hooks/request.h"
+#include "hooks/runtime.h"
+#include "settings.h"
+
+/* liburing 2's struct io_uring, as far as it is needed. */
+typedef struct Ring
+{
+	struct
+	{
+		unsigned *head;
+		unsigned *tail;
+		unsigned *mask;
+		unsigned *entries;
+		unsigned *flags;
+		unsigned *dropped;
+		unsigned *array;
+		struct io_uring_sqe *sqes;
+		unsigned staged_from;
+		unsigned staged_to;
+		size_t ring_size;
+		void *ring;
+		unsigned reserved[4];
+	} submission;
+	struct
+	{
+		unsigned *head;
+		unsigned *tail;
+		unsigned *mask;
+		unsigned *entries;
+		unsigned *flags;
+		unsigned *overflow;
+		struct io_uring_cqe *cqes;
+		size_t ring_size;
+		void *ring;
+		unsigned reserved[4];
+	} completion;
+	unsigned flags;
+} Ring;
+
+/* Entries of this setup are larger, or not all of one size (Linux 6.18). */
+#define LARGE_ENTRIES (1U << 10 | 1U << 19)
+
+/* Staged entries that are worked on together. */
+#define BATCH 32
+
+/* Plans for fills that can be under way at a time. */
+#define PLANS 512
+
+/* A plan is searched for in this many places. */
+#define PLAN_PROBES 8
+
+/* What reading the entry's blocks will fill, and where they are. */
+typedef struct Plan
+{
+	_Atomic uint32_t owner; /* number of the handle + 1; 0: free */
+	FillPlan fill;
+	void *page[RUN_FILL_BLOCKS];
+} Plan;
+
+/* A read that is under way. */
+typedef struct Handle
+{
+	AccountLater account;
+	FcFile file;
+	uint64_t submit_ns; /* 0: not under way, or not ours */
+	uint32_t blocks;
+	uint32_t size;
+	uint32_t plan; /* + 1; 0: nothing is filled */
+	uint8_t class; /* a FileClass */
+	uint8_t source;
+	bool watched; /* a turn of the advice */
+	bool served;  /* the cache served when it was submitted */
+} Handle;
+
+typedef struct Shared
+{
+	Plan plan[PLANS];
+	Handle handle[];
+} Shared;
+
+/* A staged entry that is a read of a file we know. */
+typedef struct Staged
+{
+	struct io_uring_sqe *entry;
+	OpenFile *file;
+	int64_t number; /* of the server's handle; negative: unknown */
+	bool bulk;
+	bool wanted; /* flash is asked */
+	AccountSource source;
+} Staged;
+
+typedef int Submit(struct io_uring *ring);
+typedef unsigned PeekBatch(struct io_uring *ring, struct io_uring_cqe **cqes,
+                           unsigned count);
+typedef int WaitCqes(struct io_uring *ring, struct io_uring_cqe **cqe,
+                     unsigned count, struct __kernel_timespec *limit,
+                     void *signals);
+
+static Submit *real_submit;
+static PeekBatch *real_peek_batch;
+static WaitCqes *real_wait;
+static int null_fd = -1;
+
+static UringServer server;
+static bool wanted;
+static Shared *shared;
+
+/* This process has just waited for a completion: its time is known. */
+static bool waited;
+
+/* ---- life ---------------------------------------------------------------- */
+
+static bool
+find_function(const char *name, void *at, const char **culprit_out)
+{
+	void *found = dlsym(RTLD_DEFAULT, name);
+
+	memcpy(at, &found, sizeof(found));
+	*culprit_out = name;
+	return found != NULL;
+}
+
+static bool
+is_null_device(int fd)
+{
+	struct stat found;
+
+	return fd >= 0 && fstat(fd, &found) == 0 && S_ISCHR(found.st_mode) &&
+	       found.st_rdev == makedev(1, 3);
+}
+
+bool
+uring_prepare(const char **culprit_out)
+{
+	if (!find_function("io_uring_submit", &real_submit, culprit_out) ||
+	    !find_function("io_uring_peek_batch_cqe", &real_peek_batch,
+	                   culprit_out) ||
+	    !find_function("io_uring_wait_cqes", &real_wait, culprit_out))
+		return false;
+	*culprit_out = "/dev/null";
+	if (null_fd < 0)
+		null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	return is_null_device(null_fd);
+}
+
+void
+uring_want(const UringServer *of)
+{
+	server = *of;
+	wanted = server.handles > 0;
+}
+
+size_t
+uring_memory_size(void)
+{
+	return wanted ? sizeof(Shared) + server.handles * sizeof(Handle) : 0;
+}
+
+void
+uring_create(void *memory)
+{
+	FC_ASSERT(memory != NULL && wanted);
+	memset(memory, 0, uring_memory_size());
+	shared = memory;
+}
+
+void
+uring_detach(void)
+{
+	shared = NULL;
+}
+
+static bool
+attached(void)
+{
+	return shared != NULL && *runtime.shared_memory != NULL;
+}
+
+static Handle *
+handle_of(uint64_t user_data, int64_t *number_out)
+{
+	*number_out = attached() ? server.handle_number(user_data) : -1;
+	if (*number_out < 0 || *number_out >= server.handles)
+	{
+		*number_out = -1;
+		return NULL;
+	}
+	return &shared->handle[*number_out];
+}
+
+/* ---- plans --------------------------------------------------------------- */
+
+static Plan *
+take_plan(uint32_t number)
+{
+	FC_ASSERT(number < server.handles);
+	for (uint32_t i = 0; i < PLAN_PROBES; i++)
+	{
+		Plan *plan = &shared->plan[(number + i) % PLANS];
+		uint32_t owner = 0;
+
+		if (atomic_compare_exchange_strong(&plan->owner, &owner, number + 1))
+			return plan;
+	}
+	return NULL;
+}
+
+/* The plan of a handle, if it has one. */
+static Plan *
+plan_of(const Handle *handle, int64_t number)
+{
+	Plan *plan;
+
+	if (handle->plan == 0)
+		return NULL;
+	FC_ASSERT(handle->plan <= PLANS);
+	plan = &shared->plan[handle->plan - 1];
+	return atomic_load(&plan->owner) == (uint32_t) number + 1 ? plan : NULL;
+}
+
+/* Forget what an earlier read noted under this handle. */
+static void
+forget(Handle *handle, int64_t number)
+{
+	Plan *plan = plan_of(handle, number);
+
+	if (plan != NULL)
+		atomic_store(&plan->owner, 0);
+	handle->plan = 0;
+	handle->submit_ns = 0;
+}
+
+/* Do all processes have these pages, and at the same address? */
+static bool
+pages_shared(const Run *run)
+{
+	size_t size;
+	const char *first = server.shared_pages(&size);
+
+	for (unsigned i = 0; i < run->count; i++)
+	{
+		const char *page = run->page[i];
+
+		if (page < first || page + FC_BLOCK_SIZE > first + size)
+			return false;
+	}
+	return true;
+}
+
+static void
+keep_plan(Handle *handle, int64_t number, const FillPlan *fill, const Run *run)
+{
+	Plan *plan;
+
+	FC_ASSERT(handle->plan == 0);
+	if (fill->count == 0 || !pages_shared(run))
+		return;
+	FC_ASSERT(run->count <= RUN_FILL_BLOCKS);
+	plan = take_plan((uint32_t) number);
+	if (plan == NULL)
+	{
+		fc_count(&runtime.cache, FC_COUNT_insert_skip_writer_overloaded,
+		         fill->count);
+		return;
+	}
+	plan->fill.count = fill->count;
+	memcpy(plan->fill.block, fill->block, sizeof(fill->block));
+	memcpy(plan->fill.ticket, fill->ticket,
+	       fill->count * sizeof(fill->ticket[0]));
+	memcpy(plan->page, run->page, run->count * sizeof(run->page[0]));
+	handle->plan = (uint32_t) (plan - shared->plan) + 1;
+}
+
+/* ---- submit -------------------------------------------------------------- */
+
+/* The cache is of no more use: a file may be changed unseen. */
+static void
+give_up(void)
+{
+	if (!runtime_attached())
+		return;
+	(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
+}
+
+static bool
+ring_is_known(const Ring *ring)
+{
+	unsigned entries = *ring->submission.entries;
+
+	return (ring->flags & LARGE_ENTRIES) == 0 && entries > 0 &&
+	       (entries & (entries - 1)) == 0 &&
+	       *ring->submission.mask == entries - 1 &&
+	       ring->submission.staged_to - ring->submission.staged_from <= entries;
+}
+
+static bool
+is_read(const struct io_uring_sqe *entry)
+{
+	return entry->opcode == IORING_OP_READ || entry->opcode == IORING_OP_READV;
+}
+
+static Call
+call_of(Staged *staged)
+{
+	const struct io_uring_sqe *entry = staged->entry;
+	Call call = { .fd = entry->fd,
+		          .offset = (off_t) entry->off,
+		          .source = &staged->source };
+
+	FC_ASSERT(is_read(entry));
+	if (entry->opcode == IORING_OP_READ)
+	{
+		call.buffer = (void *) (uintptr_t) entry->addr;
+		call.size = entry->len;
+		return call;
+	}
+	call.iov = (const struct iovec *) (uintptr_t) entry->addr;
+	call.iov_count = (int) entry->len;
+	for (int i = 0; i < call.iov_count; i++)
+		call.size += call.iov[i].iov_len;
+	return call;
+}
+
+/* The entry needs no more than a file and blocks: then it may be replaced. */
+static bool
+is_plain(const struct io_uring_sqe *entry)
+{
+	return (entry->flags & ~IOSQE_ASYNC) == 0 && entry->rw_flags == 0 &&
+	       entry->buf_index == 0;
+}
+
+/*
+ * The blocks are where the server wants them.  Let the kernel say so: writing
+ * them to /dev/null takes no time and returns their size.
+ */
+static void
+answer(struct io_uring_sqe *entry)
+{
+	FC_ASSERT(is_read(entry) && is_plain(entry));
+	entry->opcode =
+		entry->opcode == IORING_OP_READ ? IORING_OP_WRITE : IORING_OP_WRITEV;
+	entry->fd = null_fd;
+	entry->flags = 0;
+	entry->off = 0;
+}
+
+/* Where does this read belong?  Note it under its handle. */
+static void
+begin(Staged *staged)
+{
+	Call call = call_of(staged);
+	Handle *handle = handle_of(staged->entry->user_data, &staged->number);
+	OpenFile *file = request_file(call.fd);
+	Run run;
+
+	staged->file = descriptors_entry(call.fd);
+	staged->source = SOURCE_UNTOLD;
+	staged->wanted = false;
+	if (handle == NULL)
+		return;
+	forget(handle, staged->number);
+	if (staged->file == NULL)
+		return;
+
+	handle->account = account_read_begins(staged->file);
+	handle->file = staged->file->file;
+	handle->class = staged->file->class;
+	handle->size = (uint32_t) call.size;
+	handle->blocks = (uint32_t) (call.size / FC_BLOCK_SIZE);
+	handle->served = handle->watched = false;
+	handle->submit_ns = fc_clock_ns();
+	if (call.size == 0 || call.offset < 0)
+		return;
+
+	if (file != NULL && request_cache_serves())
+	{
+		Request request = request_begin(&call, file, &run);
+
+		staged->bulk = run.bulk;
+		staged->wanted = request == REQUEST_WANTED && is_plain(staged->entry);
+		if (request == REQUEST_PAGE_CACHE)
+			fc_count(&runtime.cache, FC_COUNT_page_cache_reads, run.count);
+		if (request == REQUEST_BYPASS)
+			fc_count(&runtime.cache, FC_COUNT_bypass_reads, 1);
+		handle->served = request == REQUEST_WANTED;
+	}
+	else if ((setting_account || advice_attached()) &&
+	         !request_in_page_cache(&call, staged->file) && file != NULL &&
+	         advice_attached() && request_run(&call, &run))
+	{
+		handle->watched = advice_turn();
+		if (handle->watched ||
+		    advice_wants(file->file.id, run.first, run.count))
+			advice_note(file->file.id, run.first, run.count);
+	}
+	handle->source = (uint8_t) staged->source;
+}
+
+/* Begin to fetch what several reads want, so that they wait together. */
+static void
+fetch_ahead(Staged staged[], unsigned count)
+{
+	unsigned wanting = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		wanting += staged[i].wanted;
+	if (wanting < 2)
+		return;
+	for (unsigned i = 0; i < count; i++)
+	{
+		Call call = call_of(&staged[i]);
+		Run run;
+
+		if (!staged[i].wanted || !request_run(&call, &run) ||
+		    !request_all_cached(staged[i].file, run.first, run.count))
+			continue;
+		if (run.count > FC_AHEAD_BLOCKS_MAX)
+			run.count = FC_AHEAD_BLOCKS_MAX;
+		if (fc_read_ahead(&runtime.cache, &staged[i].file->file, run.first,
+		                  run.count) != run.first + run.count)
+			return; /* no room for more */
+	}
+}
+
+/* Serve the read from flash, or note what it is to fill. */
+static void
+serve(Staged *staged)
+{
+	Handle *handle = &shared->handle[staged->number];
+	Call call = call_of(staged);
+	Accounted counted;
+	FillPlan plan;
+	Run run;
+
+	FC_ASSERT(staged->wanted && staged->number >= 0);
+	if (!request_run(&call, &run))
+		return;
+	run.bulk = staged->bulk;
+
+	account_begin(&counted, staged->file);
+	if (request_serve(&call, staged->file, &run, &plan))
+	{
+		account_end_read(&counted, staged->source, call.fd, call.size,
+		                 (ssize_t) call.size);
+		answer(staged->entry);
+		forget(handle, staged->number);
+		return;
+	}
+	if (FC_BROKEN(URING_END))
+		request_fill(&staged->file->file, &plan, run.page, (ssize_t) call.size);
+	keep_plan(handle, staged->number, &plan, &run);
+	handle->submit_ns = fc_clock_ns();
+}
+
+static void
+submit_reads(Staged staged[], unsigned count)
+{
+	uint64_t deadline_ns = (uint64_t) setting_read_deadline_ms * 1000000;
+	uint64_t end_ns = fc_clock_ns() + deadline_ns;
+
+	/* Whoever closed our descriptor may have opened a file under its number. */
+	if (count == 0 || !is_null_device(null_fd))
+		return;
+	fetch_ahead(staged, count);
+	for (unsigned i = 0; i < count; i++)
+	{
+		uint64_t now_ns;
+
+		if (!staged[i].wanted)
+			continue;
+		/* All of them together may wait no longer than one. */
+		now_ns = fc_clock_ns();
+		if (now_ns >= end_ns)
+			break;
+		runtime.cache.read_deadline_ns = end_ns - now_ns;
+		serve(&staged[i]);
+	}
+	runtime.cache.read_deadline_ns = deadline_ns;
+}
+
+static void
+look_at_staged(const Ring *ring)
+{
+	unsigned from = ring->submission.staged_from;
+	unsigned to = ring->submission.staged_to;
+	Staged staged[BATCH];
+
+	while (from != to)
+	{
+		unsigned count = 0;
+
+		for (; from != to && count < BATCH; from++)
+		{
+			struct io_uring_sqe *entry =
+				&ring->submission.sqes[from & *ring->submission.mask];
+
+			if (!is_read(entry))
+			{
+				give_up();
+				continue;
+			}
+			staged[count].entry = entry;
+			begin(&staged[count++]);
+		}
+		submit_reads(staged, count);
+	}
+}
+
+int
+uring_submit(struct io_uring *of)
+{
+	int saved_errno = errno;
+	const Ring *ring = (const Ring *) of;
+
+	if (!ring_is_known(ring))
+		give_up();
+	else if (attached() &&
+	         ring->submission.staged_from != ring->submission.staged_to)
+		look_at_staged(ring);
+	errno = saved_errno;
+	return real_submit(of);
+}
+
+/* ---- reap ---------------------------------------------------------------- */
+
+int
+uring_wait_cqes(struct io_uring *ring, struct io_uring_cqe **cqe,
+                unsigned count, struct __kernel_timespec *limit, void *signals)
+{
+	int result = real_wait(ring, cqe, count, limit, signals);
+
+	waited = result == 0;
+	return result;
+}
+
+/* Count a read that has ended, as far as its time is known. */
+static void
+count_read(const Handle *handle, ssize_t got, bool timed)
+{
+	uint64_t ns = timed ? fc_clock_ns() - handle->submit_ns : 0;
+	OpenFile file = { .class = handle->class, .file = handle->file };
+
+	account_read_ended(&handle->account, &file, (AccountSource) handle->source,
+	                   handle->size, got, fc_clock_ns() - handle->submit_ns);
+	if (handle->source == SOURCE_PAGE_CACHE)
+		return;
+	if (handle->served && runtime_attached())
+		fc_read_disk_done(&runtime.cache, &handle->file, handle->blocks,
+		                  got > 0 ? (uint64_t) got : 0, ns);
+	if (handle->watched)
+		advice_count(handle->blocks, ADVICE_TURNS);
+	if ((handle->served || handle->watched) && timed)
+		advice_disk_read(handle->blocks, ns);
+}
+
+static void
+end(const struct io_uring_cqe *cqe, bool timed)
+{
+	int64_t number;
+	Handle *handle = handle_of(cqe->user_data, &number);
+	Plan *plan;
+
+	if (handle == NULL || handle->submit_ns == 0)
+		return;
+	count_read(handle, cqe->res, timed);
+	plan = plan_of(handle, number);
+	if (plan != NULL && request_cache_serves())
+		request_fill(&handle->file, &plan->fill, plan->page, cqe->res);
+	forget(handle, number);
+}
+
+unsigned
+uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **cqes,
+                     unsigned count)
+{
+	unsigned found = real_peek_batch(ring, cqes, count);
+	int saved_errno = errno;
+	bool timed = waited;
+
+	waited = false;
+	for (unsigned i = 0; attached() && i < found; i++)
+		end(cqes[i], timed);
+	errno = saved_errno;
+	return found;
+}

@@ -1,0 +1,462 @@
+/*
+ * uring_test.c
+ *		Reads by io_uring, without a server: a ring of the kernel's, staged and
+ *		reaped as PostgreSQL does it.
+ *
+ * The program has liburing's three functions itself, on the kernel's real calls;
+ * the hooks find them by name.  The negative controls are this program built
+ * with FC_BREAK.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "stage.h"
+
+#include <linux/io_uring.h>
+#include <stdatomic.h>
+
+#include "hooks/uring.h"
+
+/* liburing 2's structures, as its binary interface has them. */
+struct io_uring
+{
+	unsigned *sq_head, *sq_tail, *sq_mask, *sq_entries, *sq_flags, *sq_dropped,
+		*sq_array;
+	struct io_uring_sqe *sqes;
+	unsigned sqe_head, sqe_tail;
+	size_t sq_size;
+	void *sq_ring;
+	unsigned sq_reserved[4];
+	unsigned *cq_head, *cq_tail, *cq_mask, *cq_entries, *cq_flags, *cq_overflow;
+	struct io_uring_cqe *cqes;
+	size_t cq_size;
+	void *cq_ring;
+	unsigned cq_reserved[4];
+	unsigned flags;
+	int fd;
+};
+
+#define ENTRIES 8
+#define HANDLES 16
+#define DATA    1000 /* what the entry of handle 0 carries */
+
+static struct io_uring ring;
+static Page *pages; /* the server's buffers: one for each handle and more */
+#define PAGES (2 * HANDLES)
+
+/* ---- liburing ------------------------------------------------------------ */
+
+extern int io_uring_submit(struct io_uring *of);
+extern unsigned io_uring_peek_batch_cqe(struct io_uring *of,
+                                        struct io_uring_cqe **cqes,
+                                        unsigned count);
+extern int io_uring_wait_cqes(struct io_uring *of, struct io_uring_cqe **cqe,
+                              unsigned count, struct __kernel_timespec *limit,
+                              void *signals);
+
+int
+io_uring_submit(struct io_uring *of)
+{
+	unsigned tail = *of->sq_tail;
+	unsigned count = of->sqe_tail - of->sqe_head;
+
+	for (; of->sqe_head != of->sqe_tail; of->sqe_head++, tail++)
+		of->sq_array[tail & *of->sq_mask] = of->sqe_head & *of->sq_mask;
+	__atomic_store_n(of->sq_tail, tail, __ATOMIC_RELEASE);
+	return (int) syscall(SYS_io_uring_enter, (long) of->fd, (long) count, 0L,
+	                     0L, 0L, 0L);
+}
+
+unsigned
+io_uring_peek_batch_cqe(struct io_uring *of, struct io_uring_cqe **cqes,
+                        unsigned count)
+{
+	unsigned head = *of->cq_head;
+	unsigned tail = __atomic_load_n(of->cq_tail, __ATOMIC_ACQUIRE);
+	unsigned found = 0;
+
+	for (; head != tail && found < count; head++)
+		cqes[found++] = &of->cqes[head & *of->cq_mask];
+	return found;
+}
+
+int
+io_uring_wait_cqes(struct io_uring *of, struct io_uring_cqe **cqe,
+                   unsigned count, struct __kernel_timespec *limit,
+                   void *signals)
+{
+	long done = syscall(SYS_io_uring_enter, (long) of->fd, 0L, (long) count,
+	                    (long) IORING_ENTER_GETEVENTS, 0L, 0L);
+
+	(void) limit;
+	(void) signals;
+	return done < 0 || io_uring_peek_batch_cqe(of, cqe, 1) == 0 ? -errno : 0;
+}
+
+static void *
+map_ring(size_t size, off_t what)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+	            ring.fd, what);
+}
+
+static bool
+open_ring(void)
+{
+	struct io_uring_params of = { .flags = 0 };
+	char *sq, *cq;
+
+	ring.fd = (int) syscall(SYS_io_uring_setup, (long) ENTRIES, (long) &of, 0L,
+	                        0L, 0L, 0L);
+	if (ring.fd < 0)
+		return false;
+	sq = map_ring(of.sq_off.array + of.sq_entries * sizeof(unsigned),
+	              IORING_OFF_SQ_RING);
+	cq = map_ring(of.cq_off.cqes + of.cq_entries * sizeof(struct io_uring_cqe),
+	              IORING_OFF_CQ_RING);
+	ring.sqes =
+		map_ring(of.sq_entries * sizeof(struct io_uring_sqe), IORING_OFF_SQES);
+	ring.sq_tail = (unsigned *) (sq + of.sq_off.tail);
+	ring.sq_mask = (unsigned *) (sq + of.sq_off.ring_mask);
+	ring.sq_entries = (unsigned *) (sq + of.sq_off.ring_entries);
+	ring.sq_array = (unsigned *) (sq + of.sq_off.array);
+	ring.cq_head = (unsigned *) (cq + of.cq_off.head);
+	ring.cq_tail = (unsigned *) (cq + of.cq_off.tail);
+	ring.cq_mask = (unsigned *) (cq + of.cq_off.ring_mask);
+	ring.cqes = (struct io_uring_cqe *) (cq + of.cq_off.cqes);
+	return true;
+}
+
+/* ---- the server ---------------------------------------------------------- */
+
+static int64_t
+handle_number(uint64_t user_data)
+{
+	return user_data >= DATA && user_data < DATA + HANDLES
+	           ? (int64_t) (user_data - DATA)
+	           : -1;
+}
+
+static const void *
+shared_pages(size_t *size_out)
+{
+	*size_out = PAGES * sizeof(Page);
+	return pages;
+}
+
+static struct io_uring_sqe *
+stage(unsigned handle, int opcode, int fd, const void *at, unsigned length,
+      uint32_t block)
+{
+	struct io_uring_sqe *entry = &ring.sqes[ring.sqe_tail++ & *ring.sq_mask];
+
+	memset(entry, 0, sizeof(*entry));
+	entry->opcode = (uint8_t) opcode;
+	entry->fd = fd;
+	entry->addr = (uintptr_t) at;
+	entry->len = length;
+	entry->off = (uint64_t) block * FC_BLOCK_SIZE;
+	entry->user_data = DATA + handle;
+	return entry;
+}
+
+static void
+stage_block(unsigned handle, int fd, uint32_t block)
+{
+	pages[handle] = page_of('?');
+	(void) stage(handle, IORING_OP_READ, fd, &pages[handle], FC_BLOCK_SIZE,
+	             block);
+}
+
+/* Take one completion; its result, and whose it is. */
+static int
+reap(unsigned *handle_out)
+{
+	struct io_uring_cqe *cqe;
+	int result;
+
+	while (uring_peek_batch_cqe(&ring, &cqe, 1) == 0)
+	{
+		if (uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) != 0)
+			abort();
+	}
+	*handle_out = (unsigned) (cqe->user_data - DATA);
+	result = cqe->res;
+	__atomic_store_n(ring.cq_head, *ring.cq_head + 1, __ATOMIC_RELEASE);
+	return result;
+}
+
+/* Read a block by handle 0; what the kernel reports. */
+static int
+read_by_ring(int fd, uint32_t block)
+{
+	unsigned handle;
+
+	stage_block(0, fd, block);
+	if (uring_submit(&ring) != 1)
+		abort();
+	return reap(&handle);
+}
+
+/* ---- tests --------------------------------------------------------------- */
+
+static void
+test_a_hit(void)
+{
+	int fd = cached_relation(PATH);
+	uint64_t hits = counter(FC_COUNT_hits);
+	unsigned handle = 99;
+
+	plant(PATH, 8, 'z');
+	stage_block(3, fd, 0);
+	errno = 4711;
+	OK(uring_submit(&ring) == 1 && errno == 4711,
+	   "an entry that flash answers is submitted");
+	OK(reap(&handle) == FC_BLOCK_SIZE && handle == 3 &&
+	       page_is(&pages[3], 'a') && counter(FC_COUNT_hits) == hits + 1,
+	   "and completes with the cached block, the file being changed unseen");
+
+	page_cache_is_full = true;
+	OK(read_by_ring(fd, 0) == FC_BLOCK_SIZE && page_is(&pages[0], 'z') &&
+	       counter(FC_COUNT_hits) == hits + 1,
+	   "what the page cache holds is left to it");
+	page_cache_is_full = false;
+
+	stage(0, IORING_OP_READ, fd, &pages[0], FC_BLOCK_SIZE, 0)->flags =
+		IOSQE_IO_DRAIN;
+	OK(uring_submit(&ring) == 1 && reap(&handle) == FC_BLOCK_SIZE &&
+	       page_is(&pages[0], 'z'),
+	   "an entry with flags that we do not know is left alone");
+	server_close(fd);
+}
+
+static void
+test_a_fill(void)
+{
+	int fd = cached_relation(PATH);
+
+	OK(read_by_ring(fd, 1) == FC_BLOCK_SIZE && page_is(&pages[0], 'a'),
+	   "a block that is not cached comes from the file");
+	plant(PATH, 8, 'z');
+	OK(read_by_ring(fd, 1) == FC_BLOCK_SIZE && page_is(&pages[0], 'a'),
+	   "URING_END: a block is filled with what its read gave");
+	OK(read_by_ring(fd, 8) == 0 && read_by_ring(fd, 8) == 0,
+	   "beyond the end there is nothing, and nothing is filled");
+	server_close(fd);
+}
+
+static void
+test_a_change_meanwhile(void)
+{
+	int fd = cached_relation(PATH);
+	Page page = page_of('c');
+	unsigned handle;
+
+	stage_block(0, fd, 2);
+	OK(uring_submit(&ring) == 1 &&
+	       changes_pwrite(fd, &page, sizeof(page), 2 * FC_BLOCK_SIZE) ==
+	           FC_BLOCK_SIZE &&
+	       reap(&handle) == FC_BLOCK_SIZE,
+	   "a block is changed while it is read");
+	OK(read_by_ring(fd, 2) == FC_BLOCK_SIZE && page_is(&pages[0], 'c'),
+	   "TICKET_AFTER: then it is not filled with what it was");
+	server_close(fd);
+}
+
+static void
+test_runs(void)
+{
+	int fd = cached_relation(PATH);
+	struct iovec parts[2] = { { &pages[4], FC_BLOCK_SIZE },
+		                      { &pages[9], FC_BLOCK_SIZE } };
+	unsigned handle;
+
+	(void) stage(1, IORING_OP_READV, fd, parts, 2, 0);
+	OK(uring_submit(&ring) == 1 && reap(&handle) == 2 * FC_BLOCK_SIZE &&
+	       page_is(&pages[9], 'a'),
+	   "a run that is cached in part comes from the file");
+	plant(PATH, 8, 'z');
+	pages[4] = pages[9] = page_of('?');
+	(void) stage(1, IORING_OP_READV, fd, parts, 2, 0);
+	OK(uring_submit(&ring) == 1 && reap(&handle) == 2 * FC_BLOCK_SIZE &&
+	       page_is(&pages[4], 'a') && page_is(&pages[9], 'a'),
+	   "what was missing is filled, and then all of it comes from flash");
+	server_close(fd);
+}
+
+static void
+test_many(void)
+{
+	int fd = cached_relation(PATH);
+	unsigned handle;
+	unsigned right = 0;
+
+	for (unsigned i = 0; i < 8; i++)
+		(void) read_by_ring(fd, i);
+	plant(PATH, 6, 'z');
+	fc_cache_clear(&runtime.cache);
+	for (unsigned i = 0; i < 3; i++)
+		(void) read_by_ring(fd, i);
+	plant(PATH, 8, 'y');
+	for (unsigned i = 0; i < 8; i++)
+		stage_block(i, fd, i);
+	OK(uring_submit(&ring) == 8, "eight entries are submitted at once");
+	for (unsigned i = 0; i < 8; i++)
+	{
+		int got = reap(&handle);
+
+		right += got == FC_BLOCK_SIZE &&
+		         page_is(&pages[handle], handle < 3 ? 'z' : 'y');
+	}
+	OK(right == 8, "three come from flash, five from the file");
+	server_close(fd);
+}
+
+/* The memory of the cache is the child's own: it reads what it has filled. */
+static bool
+reaped_elsewhere(void)
+{
+	int fd = server_open(PATH, O_RDWR);
+	unsigned handle;
+	pid_t child;
+	int status;
+
+	stage_block(0, fd, 5);
+	if (uring_submit(&ring) != 1)
+		return false;
+	child = fork();
+	if (child == 0)
+	{
+		if (reap(&handle) != FC_BLOCK_SIZE)
+			_exit(1);
+		plant(PATH, 8, 'z');
+		_exit(server_read(fd, &pages[1], 5) == FC_BLOCK_SIZE &&
+		              page_is(&pages[1], 'a')
+		          ? 0
+		          : 1);
+	}
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
+}
+
+static void
+test_another_process(void)
+{
+	server_close(cached_relation(PATH));
+	OK(reaped_elsewhere(), "another process that reaps a read fills it");
+}
+
+static void
+test_private_pages(void)
+{
+	int fd = cached_relation(PATH);
+	Page own;
+	unsigned handle;
+
+	(void) stage(0, IORING_OP_READ, fd, &own, FC_BLOCK_SIZE, 6);
+	OK(uring_submit(&ring) == 1 && reap(&handle) == FC_BLOCK_SIZE &&
+	       page_is(&own, 'a'),
+	   "a block is read into memory that other processes do not have");
+	plant(PATH, 8, 'z');
+	OK(read_by_ring(fd, 6) == FC_BLOCK_SIZE && page_is(&pages[0], 'z'),
+	   "and not filled");
+	server_close(fd);
+}
+
+/* The number of our descriptor of /dev/null. */
+static int
+null_descriptor(void)
+{
+	char name[40];
+	char is[40];
+
+	for (int fd = 3; fd < 100; fd++)
+	{
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+		if (readlink(name, is, sizeof(is)) == (ssize_t) strlen("/dev/null") &&
+		    memcmp(is, "/dev/null", strlen("/dev/null")) == 0)
+			return fd;
+	}
+	abort();
+}
+
+static void
+test_a_lost_descriptor(void)
+{
+	int fd = cached_relation(PATH);
+	int null = null_descriptor();
+	int kept = dup(null);
+	int victim = open("victim", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	struct stat found;
+
+	if (dup2(victim, null) < 0)
+		abort();
+	OK(read_by_ring(fd, 0) == FC_BLOCK_SIZE && page_is(&pages[0], 'a') &&
+	       fstat(victim, &found) == 0 && found.st_size == 0,
+	   "nothing is written to a file that has taken our descriptor's number");
+	if (dup2(kept, null) < 0)
+		abort();
+	close(kept);
+	close(victim);
+	server_close(fd);
+}
+
+static bool
+submits_a_write(void)
+{
+	int fd = server_open(PATH, O_RDWR);
+
+	(void) stage(0, IORING_OP_WRITE, fd, &pages[0], FC_BLOCK_SIZE, 0);
+	return uring_submit(&ring) == 1;
+}
+
+static bool
+submits_a_strange_ring(void)
+{
+	struct io_uring strange = ring;
+
+	strange.flags = IORING_SETUP_SQE128;
+	(void) uring_submit(&strange);
+	return true;
+}
+
+static void
+test_what_is_not_known(void)
+{
+	server_close(cached_relation(PATH));
+	OK(goes_offline(submits_a_write), "a write takes the cache offline");
+	OK(goes_offline(submits_a_strange_ring),
+	   "and so does a ring that is not laid out as we know it");
+}
+
+int
+main(void)
+{
+	static const UringServer server = { .handles = HANDLES,
+		                                .handle_number = handle_number,
+		                                .shared_pages = shared_pages };
+	const char *culprit;
+
+	if (!open_ring())
+	{
+		printf("1..0 # SKIP io_uring is not to be had: %s\n", strerror(errno));
+		return 0;
+	}
+	pages = mmap(NULL, PAGES * sizeof(Page), PROT_READ | PROT_WRITE,
+	             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	set_up();
+	OK(uring_prepare(&culprit), "io_uring's functions are found");
+	uring_want(&server);
+	uring_create(mmap(NULL, uring_memory_size(), PROT_READ | PROT_WRITE,
+	                  MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	test_a_hit();
+	test_a_fill();
+	test_a_change_meanwhile();
+	test_runs();
+	test_many();
+	test_another_process();
+	test_private_pages();
+	test_a_lost_descriptor();
+	test_what_is_not_known();
+	tear_down();
+	return tap_done();
+}
