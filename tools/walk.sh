@@ -8,7 +8,7 @@
 # copy, in namespaces of its own, so that nothing is left running or mounted, however it ends.
 # In it a user with sudo clones this repository's last commit and runs README's commands: blocks
 # marked `sh` in one shell, blocks marked `sql` in the database app.  Then come the pages on
-# upgrade and removal, and what people do wrong.
+# upgrade and removal, the tutorial, and common mistakes.
 set -eu
 clone=$(realpath "$(dirname "$0")/..")
 
@@ -126,6 +126,8 @@ walk "the query of $install_guide" ask "$(blocks sql $install_guide)"
 walk 'the shell commands of docs/guide/upgrade.md' user "$(blocks sh docs/guide/upgrade.md)"
 walk 'the SQL of docs/guide/upgrade.md' ask "$(blocks sql docs/guide/upgrade.md)"
 walk 'no file of root in the clone' no_file_of_root_in_the_clone
+ask 'DROP ROLE dba' >/dev/null # the tutorial begins with none
+walk 'the tutorial' user "$(blocks sh docs/guide/tutorial.md)"
 walk 'make uninstall too early' refused 'shared_preload_libraries' 'sudo make uninstall PG_CONFIG=/usr/bin/pg_config'
 walk "the SQL of $removal" ask "$(blocks sql $removal)"
 walk "the shell commands of $removal" user "$(blocks sh $removal)"

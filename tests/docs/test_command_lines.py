@@ -22,7 +22,7 @@ def command_lines(text: str) -> Iterator[str]:
     """Yield the calls of pgflash in a page's blocks of code, and within its sentences."""
     for block in re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S):
         for line in re.sub(r"\\\n", " ", block).splitlines():
-            yield from re.findall(r"(?:^|[;&] )\s*(pgflash [^#;&]*)", line)
+            yield from re.findall(r"(?:^|[;&] )\s*(pgflash [^#;&|]*)", line)
     prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     for line in re.findall(r"`(pgflash [a-z][^`]*)`", prose):
         if line not in PROCESSES:
