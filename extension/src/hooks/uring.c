@@ -17,8 +17,8 @@
  *			blocks that it read are filled under their tickets.  Until the
  *			server has taken note of the completion, nobody changes the buffers.
  *
- * So a hit shares no state between processes, and a miss shares only what a fill
- * needs.  See docs/decisions.
+ * So a hit shares no state between processes, and a miss shares only what a
+ * fill needs.  See docs/decisions.
  *
  * Entries of several reads are submitted together, so their blocks on flash are
  * first all requested (fc_read_ahead) and then waited for one after another.
@@ -27,8 +27,8 @@
  * has none; if it submits one after all, the cache goes offline first.
  *
  * The layout of struct io_uring is part of liburing's binary interface: the
- * server accesses it by inline code.  A ring that does not look like one is left
- * alone, and the cache goes offline, too.
+ * server accesses it by inline code.  A ring that does not look like one is
+ * left alone, and the cache goes offline, too.
  *
  * Locking: none.  A handle is written by its owner before the kernel has the
  * entry, and read by whoever holds the server's lock on the ring.

@@ -3,8 +3,8 @@
  *		Reads by io_uring, without a server: a ring of the kernel's, staged and
  *		reaped as PostgreSQL does it.
  *
- * The program has liburing's three functions itself, on the kernel's real calls;
- * the hooks find them by name.  The negative controls are this program built
+ * The program has liburing's three functions itself, on the kernel's real
+ * calls; the hooks find them by name.  The negative controls are this program built
  * with FC_BREAK.
  *
  * SPDX-License-Identifier: PostgreSQL
