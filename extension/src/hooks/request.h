@@ -9,8 +9,8 @@
  *	... the read of the file ...
  *	request_fill()		by the plan
  *
- * The caller reads the file: reads.c at once, uring.c by io_uring.  Then another
- * process may fill.
+ * The caller reads the file: reads.c at once, uring.c by io_uring.  Then
+ * another process may fill.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

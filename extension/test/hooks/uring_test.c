@@ -4,8 +4,8 @@
  *		reaped as PostgreSQL does it.
  *
  * The program has liburing's three functions itself, on the kernel's real
- * calls; the hooks find them by name.  The negative controls are this program built
- * with FC_BREAK.
+ * calls; the hooks find them by name.  The negative controls are this program
+ * built with FC_BREAK.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
