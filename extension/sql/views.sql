@@ -100,6 +100,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT cache_file text,
 	OUT direct_io boolean,
 	OUT io_engine text,
+	OUT page_cache_check text,
 	OUT size_bytes bigint,
 	OUT size_max_bytes bigint,
 	OUT resize_progress double precision,
@@ -184,6 +185,8 @@ COMMENT ON COLUMN pgflash_cache.direct_io IS
 	'Whether the cache files are read and written without the page cache (O_DIRECT).';
 COMMENT ON COLUMN pgflash_cache.io_engine IS
 	'How this session reads the cache files: aio (many blocks at once, with a deadline), or plain where the kernel allows no AIO.';
+COMMENT ON COLUMN pgflash_cache.page_cache_check IS
+	'How pgflash asks whether the page cache has a block: cachestat; mincore, where that does not exist or is forbidden; or none: then flash is asked first, and takes in what memory has as well.';
 COMMENT ON COLUMN pgflash_cache.size_bytes IS
 	'Size of the cache in bytes; while it is being resized, its new size.';
 COMMENT ON COLUMN pgflash_cache.size_max_bytes IS

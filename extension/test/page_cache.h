@@ -18,7 +18,8 @@
 #define CACHESTAT 451
 
 static bool page_cache_is_full;
-static unsigned cachestats; /* times it was asked */
+static unsigned cachestats;  /* times it was asked */
+static int page_cache_errno; /* 0: it can be asked */
 
 /* Pass a call on to the kernel. */
 static long
@@ -64,8 +65,13 @@ syscall(long number, ...)
 	(void) va_arg(arguments, void *);
 	answer = va_arg(arguments, uint64_t *);
 	va_end(arguments);
-	answer[0] = page_cache_is_full ? 1000000 : 0;
 	cachestats++;
+	if (page_cache_errno != 0)
+	{
+		errno = page_cache_errno;
+		return -1;
+	}
+	answer[0] = page_cache_is_full ? 1000000 : 0;
 	return 0;
 }
 

@@ -14,7 +14,7 @@
  * faster reads are attributed to the page cache.  The limit is the one that
  * errs least often on the reads that were asked about.  It starts where neither
  * a disk nor a page cache is expected, and stays there on kernels that cannot
- * be asked (before Linux 6.5).  The counts of those reads are halved now and
+ * be asked (page_cache.c).  The counts of those reads are halved now and
  * then, so that the limit follows a change of device.
  *
  * Numbers and times of reads are exact either way; only their division between

@@ -25,6 +25,7 @@
 #include "fcache/writer.h"
 #include "hooks/advice.h"
 #include "hooks/hooks.h"
+#include "hooks/page_cache.h"
 #include "hooks/runtime.h"
 #include "hooks/verify.h"
 #include "server/background.h"
@@ -113,6 +114,13 @@ bridge_io_engine(void)
 {
 	Assert(bridge_attached());
 	return fc_reader_engine(&runtime.cache);
+}
+
+/* All data files are alike: the kernel answers for all of them or for none. */
+const char *
+bridge_page_cache_check(void)
+{
+	return page_cache_way("PG_VERSION");
 }
 
 uint32_t

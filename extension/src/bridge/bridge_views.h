@@ -66,6 +66,7 @@ extern bool bridge_counter(const char *name, uint64_t *value_out);
 extern void bridge_histogram(BridgeTimer timer, BridgeHistogram *out);
 extern bool bridge_direct_io(void);
 extern const char *bridge_io_engine(void);
+extern const char *bridge_page_cache_check(void);
 
 /* The staging ring. */
 typedef struct BridgeStaging

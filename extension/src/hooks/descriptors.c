@@ -39,6 +39,7 @@
 
 #include "broken.h"
 #include "fcache/assert.h"
+#include "hooks/page_cache.h"
 #include "hooks/runtime.h"
 
 /* Those that linux/magic.h lacks, at least in some versions. */
@@ -97,6 +98,7 @@ descriptors_opened(int fd, const char *path, int flags)
 	if (entry == NULL)
 		return;
 
+	page_cache_forget(fd);
 	if (path == NULL)
 		set_class(entry, FILE_UNKNOWN);
 	else
@@ -112,6 +114,7 @@ descriptors_closed(int fd)
 {
 	OpenFile *entry = descriptors_entry(fd);
 
+	page_cache_forget(fd);
 	if (entry != NULL)
 		set_class(entry, FILE_UNKNOWN);
 }
@@ -125,6 +128,7 @@ descriptors_copied(int from, int to)
 	if (new == NULL || new == old)
 		return;
 	set_class(new, FILE_UNKNOWN);
+	page_cache_forget(to);
 	if (old != NULL)
 	{
 		OpenFile copy = *old;

@@ -4,9 +4,8 @@
  *		and the fill after the disk has answered.
  *
  * A read that the operating system's page cache can serve is left to it and
- * fills nothing: the block is already in faster memory than ours.  cachestat(2)
- * tells without side effects; preadv2 with RWF_NOWAIT would start the disk
- * read.
+ * fills nothing: the block is already in faster memory than ours
+ * (page_cache.c).
  *
  * One block: look it up; on a miss take the ticket, read the file, then fill.
  * The ticket is taken before the read, so any change of the block in between
@@ -30,20 +29,16 @@
 #include "hooks/request.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "broken.h"
 #include "fcache/assert.h"
 #include "hooks/advice.h"
+#include "hooks/page_cache.h"
 #include "hooks/runtime.h"
 #include "hooks/scans.h"
 #include "hooks/verify.h"
 #include "settings.h"
-
-#ifndef SYS_cachestat
-#define SYS_cachestat 451
-#endif
 
 OpenFile *
 request_file(int fd)
@@ -103,40 +98,24 @@ request_run(const Call *call, Run *run)
 bool
 request_in_page_cache(const Call *call, const OpenFile *entry)
 {
-	static bool cannot_ask;
-	static uint64_t page_size;
-	struct
-	{
-		uint64_t offset;
-		uint64_t length;
-	} range = { (uint64_t) call->offset, call->size };
-	struct
-	{
-		uint64_t cached;
-		uint64_t dirty;
-		uint64_t writeback;
-		uint64_t evicted;
-		uint64_t recently_evicted;
-	} pages = { 0, 0, 0, 0, 0 };
-	uint64_t wanted;
-
 	*call->source = entry->direct ? SOURCE_DISK : SOURCE_UNTOLD;
-	if (cannot_ask || entry->direct)
+	if (entry->direct)
 		return false;
 
 	FC_ASSERT(call->offset >= 0 && call->size > 0);
-	if (syscall(SYS_cachestat, call->fd, &range, &pages, 0u) != 0)
+	switch (page_cache_ask(call->fd, (FileClass) entry->class,
+	                       (uint64_t) call->offset, call->size))
 	{
-		cannot_ask = errno == ENOSYS || errno == EPERM;
-		return false;
+		case PAGE_CACHE_HAS:
+			*call->source = SOURCE_PAGE_CACHE;
+			return true;
+		case PAGE_CACHE_LACKS:
+			*call->source = SOURCE_DISK;
+			break;
+		case PAGE_CACHE_UNTOLD:
+			break;
 	}
-
-	if (page_size == 0)
-		page_size = (uint64_t) sysconf(_SC_PAGESIZE);
-	wanted = (range.offset + range.length - 1) / page_size -
-	         range.offset / page_size + 1;
-	*call->source = pages.cached >= wanted ? SOURCE_PAGE_CACHE : SOURCE_DISK;
-	return *call->source == SOURCE_PAGE_CACHE;
+	return false;
 }
 
 Request

@@ -57,6 +57,7 @@ const RowType cache_columns = {
 		{ "cache_file", TEXTOID },
 		{ "direct_io", BOOLOID },
 		{ "io_engine", TEXTOID },
+		{ "page_cache_check", TEXTOID },
 		{ "size_bytes", INT8OID },
 		{ "size_max_bytes", INT8OID },
 		{ "resize_progress", FLOAT8OID },

@@ -105,6 +105,8 @@ fill_state(Value *row)
 	set_if(row, CACHE_ROW_DIRECT_IO, attached,
 	       BoolGetDatum(bridge_direct_io()));
 	set_text(row, CACHE_ROW_IO_ENGINE, attached ? bridge_io_engine() : NULL);
+	set_text(row, CACHE_ROW_PAGE_CACHE_CHECK,
+	         attached ? bridge_page_cache_check() : NULL);
 }
 
 static void

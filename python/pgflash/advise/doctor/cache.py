@@ -131,6 +131,27 @@ def workers(cache: CacheFacts) -> Iterator[Diagnosis]:
 
 
 @_of_cache
+def page_cache(cache: CacheFacts) -> Iterator[Diagnosis]:
+    """Check whether the kernel says what its page cache has."""
+    way = cache.text("page_cache_check")
+    if not way:
+        return
+    if way != "none":
+        yield good("page-cache-check", CACHE, f"The page cache is asked by {way}.")
+        return
+    yield found(
+        "page-cache-check",
+        Outcome.WARNING,
+        CACHE,
+        "The kernel does not say what its page cache has: cachestat and mincore are forbidden.",
+        reason="Flash is asked before the page cache, and takes in blocks that memory has as well. "
+        "Container runtimes allow cachestat since January 2024.",
+        source=f"{_VIEWS}, pgflash_cache",
+        commands=("-- allow cachestat (or mincore) in the container's seccomp profile",),
+    )
+
+
+@_of_cache
 def resize(cache: CacheFacts) -> Iterator[Diagnosis]:
     """Check whether the cache has the size that was asked for."""
     reason = cache.text("resize_reason")
@@ -267,6 +288,7 @@ PGFLASH_RULES: tuple[Rule, ...] = (
     faults,
     devices,
     workers,
+    page_cache,
     resize,
     benefit,
     budget,
