@@ -232,7 +232,7 @@ follow(FcShared *shared, uint32_t number)
 
 	FC_ASSERT(number < shared->file_count);
 
-	/* An unused place: when it is assigned, the policy is looked up anew. */
+	/* An unused place: when it is assigned, the policy is looked up again. */
 	if (atomic_load(&fc_tags(shared)[number]) == 0)
 		return;
 	policy = fc_cache_policy_of(shared, &entry->id);

@@ -26,8 +26,8 @@
  * lock changes anything else; one that does not get it skips the request, which
  * is a sample anyway.  The lock is the time at which it was taken.  If it was
  * held for 10 seconds, its owner is dead or stopped, and the next process takes
- * it and begins anew.  An owner that finds on release that it was robbed marks
- * the curve as damaged, and the next one begins anew.  Two processes at work at
+ * it and starts over.  An owner that finds on release that it was robbed marks
+ * the curve as damaged, and the next one starts over.  Two processes at work at
  * once can therefore mix up figures for a while, but nothing else: every
  * position is masked and every loop bounded.
  *

@@ -6,7 +6,7 @@
  * Positions are assigned in order of requests, and a block moves to the newest
  * at each of its requests.  A bit for each position that is a block's last one,
  * with sums by the group, counts how many blocks come after one.  When
- * positions run out, they are assigned anew, in the same order.
+ * positions run out, they are assigned again, in the same order.
  *
  * Only for the process that holds the curve's lock.  If two are nevertheless at
  * work at once (curve.c), they mix up figures and nothing else: every position
@@ -70,7 +70,7 @@ fc_curve_stack_rank(const FcCurve *curve, uint32_t position)
 	return (uint32_t) rank;
 }
 
-/* Assign positions anew, from 0 on, in the same order. */
+/* Assign positions again, from 0 on, in the same order. */
 void
 fc_curve_stack_renumber(const FcCurve *curve)
 {

@@ -47,7 +47,7 @@ struct FcCurveShared
 	FcCurveCounts counts[FC_CURVE_SHARDS];
 
 	FcAtomic64 lock;   /* 1 + time when it was taken, 0 = free */
-	FcAtomic32 robbed; /* begin anew */
+	FcAtomic32 robbed; /* start over */
 	FcAtomic32 bar;    /* in the sample: hashes whose upper half reaches it */
 
 	/* From here on: only for the process that holds the lock. */
@@ -116,7 +116,7 @@ extern void fc_curve_stack_clear_bit(const FcCurve *curve, uint32_t position);
 /* How many blocks have a position below this one? */
 extern uint32_t fc_curve_stack_rank(const FcCurve *curve, uint32_t position);
 
-/* Assign positions anew, from 0 on, in the same order. */
+/* Assign positions again, from 0 on, in the same order. */
 extern void fc_curve_stack_renumber(const FcCurve *curve);
 
 /* The block's place, or the free one where it belongs. */

@@ -3,7 +3,7 @@
  *		The file dictionary: it assigns a number to each segment file.
  *
  * Index entries refer to a file by number.  The dictionary assigns numbers,
- * takes them back when files are unlinked, and knows how much of each file is
+ * releases them when files are unlinked, and knows how much of each file is
  * cached, so that truncating or dropping a large file does not mean looking for
  * millions of blocks that were never cached.
  *

@@ -3,7 +3,7 @@
  *		The lines of the file dictionary, and the calls that the rest of core
  *		may use.
  *
- * file.c gives out numbers and takes them back, stamp.c detects whether a file
+ * file.c assigns numbers and releases them, stamp.c detects whether a file
  * was changed, chunk.c counts a file's cached blocks.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -15,7 +15,7 @@
 
 /*
  * A file number's line.  Its tag (a hash of the id, 0 = the place is free) and
- * its generation lie in arrays of their own: tags are searched, and the
+ * its generation lie in separate arrays: tags are searched, and the
  * generation is read at every call and must not share a cache line with
  * counters.
  *
@@ -103,7 +103,7 @@ fc_stamp_change_counters(const FcShared *shared)
 
 /* ---- file.c: numbers ----------------------------------------------------- */
 
-/* Take the file lock; false if it cannot be had soon. */
+/* Take the file lock; false if it is not available soon. */
 extern bool fc_file_lock(FcCache *cache);
 extern void fc_file_unlock(FcCache *cache);
 

@@ -28,7 +28,7 @@
 /* How a file's transfers are done. */
 typedef enum FcQueueEngine
 {
-	FC_QUEUE_PLAIN, /* pread and pwrite, one after the other, at the submit */
+	FC_QUEUE_PLAIN, /* pread and pwrite, one by one, at the submit */
 	FC_QUEUE_AIO    /* Linux AIO: all at the same time */
 } FcQueueEngine;
 
@@ -49,8 +49,8 @@ typedef struct FcQueue
 } FcQueue;
 
 /*
- * Make a queue for depth transfers.  Never fails: where AIO cannot be had, the
- * engine is plain; where the machine is short of AIO, depth may be less.
+ * Make a queue for depth transfers.  Never fails: without AIO, the engine is
+ * plain; where the machine is short of AIO, depth may be less.
  */
 extern void fc_queue_open(FcQueue *queue, unsigned depth);
 

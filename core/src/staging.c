@@ -102,7 +102,7 @@ fc_staging_note(FcShared *shared, uint32_t number)
 	atomic_fetch_or(&shared->ring_staged[number / 64], 1ULL << (number % 64));
 }
 
-/* ---- taking and giving back ---------------------------------------------- */
+/* ---- taking and releasing ----------------------------------------------- */
 
 /*
  * Take a page that the map called free and that no other process is trying for.

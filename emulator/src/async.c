@@ -54,7 +54,7 @@ static Table *table;
  * The table.
  */
 
-/* Make the table, or set it up anew where a fork has wiped it. */
+/* Make the table, or set it up again where a fork has wiped it. */
 static bool
 prepare_table(void)
 {

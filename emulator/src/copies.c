@@ -5,7 +5,7 @@
  * cp, cat, mv and the programs of an archive_command copy without a buffer of
  * their own where they can.  Such a copy is a read of one device and a write of
  * the other: the write begins in the shared state after the read has reserved
- * its time, so on one device they pass its limits one after the other.
+ * its time, so on one device they pass its limits one by one.
  *
  * A clone (FICLONE) moves no byte, because two files share their blocks.  That
  * works within one file system, and two devices of the lab may well lie on the

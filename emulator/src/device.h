@@ -151,7 +151,7 @@ typedef struct EmRequest
 	uint64_t offset;
 	uint64_t bytes;
 	bool continues;     /* a stream: no positioning */
-	uint64_t gap_bytes; /* passed over by the stream, at transfer speed */
+	uint64_t gap_bytes; /* skipped by the stream, at transfer speed */
 } EmRequest;
 
 typedef struct EmCharge

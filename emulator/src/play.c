@@ -74,7 +74,7 @@ charge_request(const EmFile *file, EmOperation operation,
 static EmCharge
 charge_anew(const EmFile *file, EmOperation operation, EmRequest *request)
 {
-	/* Follow streams with delays off, too, so that they do not start anew. */
+	/* Follow streams with delays off, too, so that they do not start over. */
 	if (operation == EM_READ || operation == EM_WRITE)
 		request->continues = em_streams_note(
 			&streams, request->file, request->offset, request->bytes,

@@ -44,7 +44,7 @@ typedef struct EmStreams
 
 /*
  * Note a request.  Returns whether it continues a stream; *gap_bytes is then
- * the number of bytes that it passed over.
+ * the number of bytes that it skipped.
  */
 extern bool em_streams_note(EmStreams *streams, uint64_t file, uint64_t offset,
                             uint64_t bytes, bool writes, uint64_t *gap_bytes);

@@ -64,17 +64,17 @@ LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 -- BEGIN generated: comments
 COMMENT ON FUNCTION pgflash_set_cache_policy(regclass, text) IS
-	'Sets the cache policy of a table, index or materialized view: keep, none or default. Null takes it back.';
+	'Sets the cache policy of a table, index or materialized view: keep, none or default. Null removes it.';
 COMMENT ON FUNCTION pgflash_cache_set_mode(text) IS
 	'Changes the mode of the cache for all sessions at once: serve, passthrough or offline. Offline lasts until the server restarts.';
 COMMENT ON FUNCTION pgflash_cache_clear() IS
 	'Drops every block from the cache.';
 COMMENT ON FUNCTION pgflash_drive_writes_per_day(bigint) IS
-	'How many times a day flash of this capacity (of all cache files'' drives together) is written in full, by what was written in the last 24 hours or since the cache files were made; null before anything is known.';
+	'Drive writes per day: how many times a day flash of this capacity (all cache files'' drives together) is written in full, judged by the last 24 hours or the time since the cache files were created; null before anything is known.';
 COMMENT ON FUNCTION pgflash_snapshot() IS
-	'Takes a snapshot and returns its number. Resets nothing. Waits for one that is being taken.';
+	'Takes a snapshot and returns its number. Resets nothing. Waits for a snapshot in progress.';
 COMMENT ON FUNCTION pgflash_snapshot_drop(timestamptz) IS
-	'Drops the snapshots that were taken before this time, and returns how many there were.';
+	'Drops the snapshots taken before this time, and returns their number.';
 COMMENT ON FUNCTION pgflash_wait_class(text, text, text) IS
 	'The wait class of a wait event of a process of this type; null for a type is a client backend, null for an event none.';
 -- END generated: comments

@@ -28,15 +28,15 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 CREATE VIEW pgflash_active_sessions AS SELECT * FROM pgflash_active_sessions_rows('-infinity'::timestamptz, 'infinity'::timestamptz);
 
 COMMENT ON FUNCTION pgflash_active_sessions_rows(timestamptz, timestamptz) IS
-	'What the view pgflash_active_sessions shows, for one period: from since to just before until.';
+	'The rows of the view pgflash_active_sessions for one period: from since to just before until.';
 COMMENT ON VIEW pgflash_active_sessions IS
-	'What sessions were doing each time the sampler looked (Oracle: V$ACTIVE_SESSION_HISTORY). Idle sessions have no row.';
+	'What sessions were doing at each sample (Oracle: V$ACTIVE_SESSION_HISTORY). Idle sessions have no row.';
 COMMENT ON COLUMN pgflash_active_sessions.sample_id IS
-	'Number of the look; the first since the server started is 1.';
+	'Number of the sample; the first since the server started is 1.';
 COMMENT ON COLUMN pgflash_active_sessions.sampled_at IS
-	'When the sampler looked.';
+	'When the sample was taken.';
 COMMENT ON COLUMN pgflash_active_sessions.seconds IS
-	'Time that the row stands for, in seconds. The sum over rows is time spent, even if the rate was changed.';
+	'Time that the row represents, in seconds. The sum over rows is time spent, even if the sample rate was changed.';
 COMMENT ON COLUMN pgflash_active_sessions.pid IS
 	'Process ID.';
 COMMENT ON COLUMN pgflash_active_sessions.leader_pid IS
@@ -174,7 +174,7 @@ COMMENT ON FUNCTION pgflash_cache_row() IS
 COMMENT ON VIEW pgflash_cache IS
 	'The flash cache of this server, in one row. Counts begin at 0 when the server starts or restarts after a crash.';
 COMMENT ON COLUMN pgflash_cache.mode IS
-	'serve: the cache answers reads and takes in blocks. passthrough: it only drops blocks that change, and stays warm. offline: it is not used until the next start.';
+	'serve: the cache answers reads and adds blocks. passthrough: it only drops blocks that change, and stays warm. offline: it is not used until the next start.';
 COMMENT ON COLUMN pgflash_cache.mode_reason IS
 	'Why the cache is in this mode.';
 COMMENT ON COLUMN pgflash_cache.start_reason IS
@@ -194,7 +194,7 @@ COMMENT ON COLUMN pgflash_cache.size_max_bytes IS
 COMMENT ON COLUMN pgflash_cache.resize_progress IS
 	'How much of a resize is done, from 0 to 1; null if no resize is running.';
 COMMENT ON COLUMN pgflash_cache.resize_reason IS
-	'Why the cache does not have the size of pgflash.cache_size; null if it has, or soon will.';
+	'Why the cache does not have the size of pgflash.cache_size; null if it has that size, or soon will.';
 COMMENT ON COLUMN pgflash_cache.slots IS
 	'Blocks of 8 kB that the cache can hold.';
 COMMENT ON COLUMN pgflash_cache.used_slots IS
@@ -212,9 +212,9 @@ COMMENT ON COLUMN pgflash_cache.misses IS
 COMMENT ON COLUMN pgflash_cache.hit_ratio IS
 	'hits / (hits + misses); null before the first lookup.';
 COMMENT ON COLUMN pgflash_cache.page_cache_reads IS
-	'Blocks that the operating system''s page cache had, and so were read from there.';
+	'Blocks that were read from the operating system''s page cache, which had them.';
 COMMENT ON COLUMN pgflash_cache.inserts IS
-	'Blocks put into the cache, including refreshed ones. Oracle: flash cache inserts.';
+	'Blocks added to the cache, including refreshed ones. Oracle: flash cache inserts.';
 COMMENT ON COLUMN pgflash_cache.eviction_invalidated IS
 	'Blocks dropped because they changed. Oracle: flash cache eviction: invalidated.';
 COMMENT ON COLUMN pgflash_cache.eviction_aged_out IS
@@ -222,25 +222,25 @@ COMMENT ON COLUMN pgflash_cache.eviction_aged_out IS
 COMMENT ON COLUMN pgflash_cache.eviction_buffer_pinned IS
 	'Blocks chosen to make room but kept because they were in use. Oracle: flash cache eviction: buffer pinned.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_not_current IS
-	'Blocks not put in because, since they were read, their file was dropped or truncated, or the mode changed. Oracle: flash cache insert skip: not current.';
+	'Blocks not added because their file was dropped or truncated, or the mode changed, after they were read. Oracle: flash cache insert skip: not current.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_writer_overloaded IS
-	'Blocks not put in because the staging ring was full, or because too many blocks were being put in at the same place. Oracle: flash cache insert skip: DBWR overloaded.';
+	'Blocks not added because the staging ring was full, or because too many blocks were being added to the same set. Oracle: flash cache insert skip: DBWR overloaded.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_exists IS
-	'Blocks not put in because the cache already had them. Oracle: flash cache insert skip: exists.';
+	'Blocks not added because the cache already had them. Oracle: flash cache insert skip: exists.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_not_useful IS
-	'Blocks not put in because the replacement policy preferred the blocks already there, or because the blocks from before a restart were still to be loaded. Oracle: flash cache insert skip: not useful.';
+	'Blocks not added because the replacement policy preferred the blocks already there, or because the blocks from before a restart were still to be loaded. Oracle: flash cache insert skip: not useful.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_modification IS
-	'Blocks not put in because they, or a neighbour in the index, changed after they were read. Oracle: flash cache insert skip: modification.';
+	'Blocks not added because they, or a neighbour in the index, changed after they were read. Oracle: flash cache insert skip: modification.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_corrupt IS
 	'Blocks dropped because they could not be written completely. Oracle: flash cache insert skip: corrupt.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_budget IS
-	'Blocks not put in, or not refreshed, because pgflash.write_budget was used up.';
+	'Blocks not added, or not refreshed, because pgflash.write_budget was used up.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_device IS
-	'Blocks not put in because their cache file was bypassed or out of use, or, if there are several, late with its writes.';
+	'Blocks not added because their cache file was bypassed or out of use or, if there are several files, late with its writes.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_invalid IS
-	'Blocks not put in because the disk returned an invalid page, judged by its checksum (in a cluster with data checksums) or its header.';
+	'Blocks not added because the disk returned an invalid page, judged by its checksum (in a cluster with data checksums) or its header.';
 COMMENT ON COLUMN pgflash_cache.bypass_reads IS
-	'Reads that did not look in the cache: base backups, parts of blocks and files being copied (in calls); runs of large scans and relations with the cache policy none (in blocks).';
+	'Reads that bypassed the cache: base backups, parts of blocks and files being copied (in calls); runs of large scans and relations with the cache policy none (in blocks).';
 COMMENT ON COLUMN pgflash_cache.updates IS
 	'Inserts that refreshed a cached block after it was written, in blocks.';
 COMMENT ON COLUMN pgflash_cache.coalesced_updates IS
@@ -248,7 +248,7 @@ COMMENT ON COLUMN pgflash_cache.coalesced_updates IS
 COMMENT ON COLUMN pgflash_cache.invalidations IS
 	'Changes of relation files announced to the cache, each of one block or a range of blocks.';
 COMMENT ON COLUMN pgflash_cache.prefetches_swallowed IS
-	'Prefetch requests dropped because flash had the blocks; they are fetched from there.';
+	'Prefetch requests not passed on because flash had the blocks; they are fetched from there.';
 COMMENT ON COLUMN pgflash_cache.flash_reads IS
 	'Reads of the cache files, in calls.';
 COMMENT ON COLUMN pgflash_cache.flash_read_bytes IS
@@ -341,7 +341,7 @@ CREATE VIEW pgflash_cache_advice AS SELECT * FROM pgflash_cache_advice_rows();
 COMMENT ON FUNCTION pgflash_cache_advice_rows() IS
 	'What the view pgflash_cache_advice shows.';
 COMMENT ON VIEW pgflash_cache_advice IS
-	'What a flash cache of 1/8 to 16 times the present size would bring to the workload of the last hours (Oracle: V$DB_CACHE_ADVICE). No rows if pgflash.advice is off.';
+	'The predicted effect of a flash cache of 1/8 to 16 times the present size on the workload of the last hours (Oracle: V$DB_CACHE_ADVICE). No rows if pgflash.advice is off.';
 COMMENT ON COLUMN pgflash_cache_advice.size_factor IS
 	'The size as a multiple of the present size.';
 COMMENT ON COLUMN pgflash_cache_advice.size_of IS
@@ -365,7 +365,7 @@ COMMENT ON COLUMN pgflash_cache_advice.flash_read_mean_ms IS
 COMMENT ON COLUMN pgflash_cache_advice.flash_read_mean_from IS
 	'Where flash_read_mean_ms comes from: measured, or assumed (0.1 for a single block, 0.02 in runs) where nothing has been read from flash.';
 COMMENT ON COLUMN pgflash_cache_advice.window_s IS
-	'The time that the figures stand for, in seconds. What happened an hour ago counts half.';
+	'The time that the figures represent, in seconds. Requests of an hour ago count half.';
 COMMENT ON COLUMN pgflash_cache_advice.sample_rate IS
 	'Share of all blocks that is in the sample.';
 COMMENT ON COLUMN pgflash_cache_advice.sampled_blocks IS
@@ -397,7 +397,7 @@ CREATE VIEW pgflash_cache_benefit AS SELECT * FROM pgflash_cache_benefit_rows();
 COMMENT ON FUNCTION pgflash_cache_benefit_rows() IS
 	'What the view pgflash_cache_benefit shows.';
 COMMENT ON VIEW pgflash_cache_benefit IS
-	'How much waiting for reads of relations the flash cache saved client backends and their parallel workers: a row each for the last hour, the last day, and the time since the server started. No rows without a cache, or if pgflash.account has been off all the time.';
+	'How much less client backends and their parallel workers waited for reads of relations because of the flash cache: one row each for the last hour, the last day, and the time since the server started. No rows without a cache, or if pgflash.account has been off all the time.';
 COMMENT ON COLUMN pgflash_cache_benefit.period IS
 	'hour, day or start.';
 COMMENT ON COLUMN pgflash_cache_benefit.since IS
@@ -438,7 +438,7 @@ AS 'MODULE_PATHNAME', 'pgflash_cache_blocks'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10000;
 
 COMMENT ON FUNCTION pgflash_cache_blocks(regclass) IS
-	'The blocks that the cache holds: those of one relation of the current database (of it alone, not of its indexes), or, if the argument is null, all of all databases. It looks at every slot of the cache: about a second for 100 GB, and a row of 40 bytes for each block it returns.';
+	'The blocks in the cache: those of one relation of the current database (without its indexes) or, if the argument is null, those of all databases. It reads the entry of every slot of the cache, which takes about a second for 100 GB, and returns a row of 40 bytes for each block.';
 REVOKE ALL ON FUNCTION pgflash_cache_blocks(regclass) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_cache_blocks(regclass) TO pg_monitor;
 
@@ -472,7 +472,7 @@ COMMENT ON VIEW pgflash_cache_devices IS
 COMMENT ON COLUMN pgflash_cache_devices.cache_file IS
 	'Path of the cache file.';
 COMMENT ON COLUMN pgflash_cache_devices.state IS
-	'in use; bypassed: not used until it has recovered; missing: it could not be opened at the start; failed: out of use until the next start.';
+	'in use; bypassed: not used until it has recovered; missing: it could not be opened at start; failed: out of use until the next start.';
 COMMENT ON COLUMN pgflash_cache_devices.state_reason IS
 	'Why the file is in this state.';
 COMMENT ON COLUMN pgflash_cache_devices.direct_io IS
@@ -584,13 +584,13 @@ COMMENT ON FUNCTION pgflash_io_rows() IS
 COMMENT ON VIEW pgflash_io IS
 	'Every file call of the server, counted and timed since the server started. No rows if pgflash.account has been off all the time.';
 COMMENT ON COLUMN pgflash_io.backend_type IS
-	'The process that called, named as in pg_stat_activity, except that all background workers are one type. Since PostgreSQL 18 a read by an io worker counts for the process that requested it; where that is unknown, for "io worker".';
+	'The process that called, named as in pg_stat_activity, except that all background workers are one type. Since PostgreSQL 18 a read by an I/O worker counts for the process that requested it; if that is unknown, for "io worker".';
 COMMENT ON COLUMN pgflash_io.file_class IS
 	'data (relations), temp relation, temp (spilled sorts and hashes), wal, wal init (WAL segments being created), slru, control or other (configuration, maps, directories). Pipes, sockets and devices are not counted.';
 COMMENT ON COLUMN pgflash_io.operation IS
 	'read, write, extend (a write that begins at or beyond the end of a relation''s file, and every allocation) or sync (fsync, fdatasync).';
 COMMENT ON COLUMN pgflash_io.source IS
-	'What served a read: disk, page cache (of the operating system) or flash. For other operations, disk.';
+	'The source that served a read: disk, page cache (of the operating system) or flash. For other operations, disk.';
 COMMENT ON COLUMN pgflash_io.calls IS
 	'System calls, including failed ones; one call can read or write many blocks.';
 COMMENT ON COLUMN pgflash_io.bytes IS
@@ -602,9 +602,9 @@ COMMENT ON COLUMN pgflash_io.mean_ms IS
 COMMENT ON COLUMN pgflash_io.told_calls IS
 	'Reads whose source is certain. The sources of the others were inferred from their times; all are certain while the flash cache serves. Null for other operations.';
 COMMENT ON COLUMN pgflash_io.worker_calls IS
-	'Calls that an io worker or io_uring made for this backend type, which may have worked on meanwhile.';
+	'Calls that an I/O worker or io_uring made for this backend type, which may have done other work meanwhile.';
 COMMENT ON COLUMN pgflash_io.worker_time_ms IS
-	'Time from those calls to their ends; by io_uring, until a process took note of the end. In milliseconds.';
+	'Time from those calls to their completion; with io_uring, until a process took note of it. In milliseconds.';
 REVOKE ALL ON FUNCTION pgflash_io_rows() FROM PUBLIC;
 REVOKE ALL ON pgflash_io FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_io_rows() TO pg_monitor;
@@ -745,7 +745,7 @@ LEFT JOIN pg_catalog.pg_class c
 	AND CASE WHEN c.relisshared THEN 0::oid ELSE d.oid END OPERATOR(pg_catalog.=) r.database_oid;
 
 COMMENT ON FUNCTION pgflash_io_relation_rows() IS
-	'What the view pgflash_io_relations shows, without names, and whether the file is gone. A relation that was dropped or rewritten stays until its place is needed.';
+	'The rows of the view pgflash_io_relations, without names, and whether the file is gone. A relation that was dropped or rewritten stays until its place is needed.';
 COMMENT ON VIEW pgflash_io_relations IS
 	'File calls by relation and fork, in all databases, since the server started.';
 COMMENT ON COLUMN pgflash_io_relations.tablespace_oid IS
@@ -757,7 +757,7 @@ COMMENT ON COLUMN pgflash_io_relations.relfilenumber IS
 COMMENT ON COLUMN pgflash_io_relations.fork IS
 	'main, fsm (free space map), vm (visibility map) or init.';
 COMMENT ON COLUMN pgflash_io_relations.relation IS
-	'The table, index or other relation; null if it is in another database, dropped, rewritten, or not committed yet. "other": the sum of all that found no place among pgflash.account_relations.';
+	'The table, index or other relation; null if it is in another database, dropped, rewritten, or not committed yet. "other": the sum of all relations beyond pgflash.account_relations.';
 COMMENT ON COLUMN pgflash_io_relations.reads IS
 	'Reads, in calls.';
 COMMENT ON COLUMN pgflash_io_relations.read_bytes IS
@@ -846,7 +846,7 @@ FROM pgflash_io_tablespace_rows() r
 LEFT JOIN pg_catalog.pg_tablespace t ON t.oid OPERATOR(pg_catalog.=) r.tablespace_oid;
 
 COMMENT ON FUNCTION pgflash_io_tablespace_rows() IS
-	'What the view pgflash_io_tablespaces shows, without names.';
+	'The rows of the view pgflash_io_tablespaces, without names.';
 COMMENT ON VIEW pgflash_io_tablespaces IS
 	'File calls of relations by tablespace since the server started, including those of dropped relations.';
 COMMENT ON COLUMN pgflash_io_tablespaces.tablespace_oid IS
@@ -926,7 +926,7 @@ FROM pgflash_relations_rows() r
 GROUP BY relation, fork, tablespace, filenode;
 
 COMMENT ON FUNCTION pgflash_relations_rows() IS
-	'What the view pgflash_relations shows, by segment file.';
+	'The rows of the view pgflash_relations, by segment file.';
 COMMENT ON VIEW pgflash_relations IS
 	'Relations of the current database, and those shared by all databases, that were looked up in the cache since the server started.';
 COMMENT ON COLUMN pgflash_relations.relation IS
@@ -971,7 +971,7 @@ AS 'MODULE_PATHNAME', 'pgflash_sample_minutes'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION pgflash_sample_minutes(timestamptz, timestamptz) IS
-	'How often the sampler looked in each minute of a period, from since to just before until, and how much time no look stands for.';
+	'The number of samples in each minute of a period, from since to just before until, and the time that no sample represents.';
 REVOKE ALL ON FUNCTION pgflash_sample_minutes(timestamptz, timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_sample_minutes(timestamptz, timestamptz) TO pg_monitor;
 
@@ -1030,23 +1030,23 @@ COMMENT ON COLUMN pgflash_sampler.running IS
 COMMENT ON COLUMN pgflash_sampler.pid IS
 	'Its process ID.';
 COMMENT ON COLUMN pgflash_sampler.rate_hz IS
-	'Looks per second; 0 if it does not look.';
+	'Samples per second; 0 if it takes none.';
 COMMENT ON COLUMN pgflash_sampler.looks IS
-	'Looks since the server started.';
+	'Samples since the server started.';
 COMMENT ON COLUMN pgflash_sampler.missed_looks IS
-	'Looks that should have been made and were not: the sampler was stopped, or waited for a processor.';
+	'Samples that should have been taken and were not: the sampler was stopped, or waited for a processor.';
 COMMENT ON COLUMN pgflash_sampler.gap_seconds IS
-	'Time that no look stands for, in seconds, because looks were missed or pgflash.sample_rate was 0.';
+	'Time that no sample represents, in seconds, because samples were missed or pgflash.sample_rate was 0.';
 COMMENT ON COLUMN pgflash_sampler.oldest_at IS
-	'Time of the oldest look that is kept.';
+	'Time of the oldest sample that is kept.';
 COMMENT ON COLUMN pgflash_sampler.newest_at IS
-	'Time of the newest look.';
+	'Time of the newest sample.';
 COMMENT ON COLUMN pgflash_sampler.looks_kept IS
-	'Looks that are kept.';
+	'Samples that are kept.';
 COMMENT ON COLUMN pgflash_sampler.records_kept IS
 	'Rows of pgflash_active_sessions that are kept.';
 COMMENT ON COLUMN pgflash_sampler.ring_bytes IS
-	'Shared memory for them: 40 bytes for each look and for each row.';
+	'Shared memory for them: 40 bytes for each sample and for each row.';
 COMMENT ON COLUMN pgflash_sampler.cpu_seconds IS
 	'Processor time that the sampler itself has used, in seconds.';
 COMMENT ON COLUMN pgflash_sampler.cpu_user_s IS
@@ -1059,7 +1059,7 @@ GRANT EXECUTE ON FUNCTION pgflash_sampler_row() TO pg_monitor;
 GRANT SELECT ON pgflash_sampler TO pg_monitor;
 
 COMMENT ON TABLE pgflash_snapshot_last IS
-	'What the next snapshot subtracts; for pgflash_snapshot() only.';
+	'Values that the next snapshot subtracts; for pgflash_snapshot() only.';
 
 COMMENT ON TABLE pgflash_snapshot_queries IS
 	'Texts of the statements that snapshots refer to.';
@@ -1082,17 +1082,17 @@ COMMENT ON COLUMN pgflash_snapshot_sections.content IS
 	'{"columns": [...], "rows": [[...], ...]}; docs/reference/snapshots.md lists the columns.';
 
 COMMENT ON TABLE pgflash_snapshots IS
-	'Snapshots of what the server has counted. Not part of dumps.';
+	'Snapshots of the server''s counters. Not part of dumps.';
 COMMENT ON COLUMN pgflash_snapshots.snapshot_id IS
 	'Number of the snapshot; later snapshots have higher numbers.';
 COMMENT ON COLUMN pgflash_snapshots.taken_at IS
 	'When it was taken.';
 COMMENT ON COLUMN pgflash_snapshots.started_at IS
-	'When the server began to count: at its start, or after its last crash. Snapshots with different values cannot be subtracted.';
+	'When the counters started: at server start, or after the last crash. Snapshots with different values cannot be subtracted.';
 COMMENT ON COLUMN pgflash_snapshots.previous_id IS
 	'The previous snapshot, from which sections of kind delta count; null if the server has started since then, or if this is the first.';
 COMMENT ON COLUMN pgflash_snapshots.took_ms IS
-	'Time it took, in milliseconds, not including the wait for another snapshot.';
+	'Time it took, in milliseconds, excluding the wait for another snapshot.';
 COMMENT ON COLUMN pgflash_snapshots.origin IS
 	'schedule or command.';
 COMMENT ON COLUMN pgflash_snapshots.server_version_num IS
@@ -1153,7 +1153,7 @@ FROM pgflash_wal_row() r
 CROSS JOIN pg_catalog.pg_stat_wal w;
 
 COMMENT ON FUNCTION pgflash_wal_row() IS
-	'What the view pgflash_wal shows, except the columns from pg_stat_wal.';
+	'The row of the view pgflash_wal, without the columns from pg_stat_wal.';
 COMMENT ON VIEW pgflash_wal IS
 	'Writes and syncs of the WAL since the server started, in one row. Segments being created are not included; they are "wal init" in pgflash_io.';
 COMMENT ON COLUMN pgflash_wal.writes IS
@@ -1179,7 +1179,7 @@ COMMENT ON COLUMN pgflash_wal.wal_bytes IS
 COMMENT ON COLUMN pgflash_wal.wastage_bytes IS
 	'Bytes written more than once: WAL is written in whole pages, and a page that was not full is written again. Oracle: redo wastage.';
 COMMENT ON COLUMN pgflash_wal.stats_since IS
-	'When counting began, here and in all views of pgflash_io: at the start of the server. It does not begin again when one of the server''s processes crashes. Null if nothing is counted.';
+	'When the counters here and in all pgflash_io views started: at server start. They do not restart when one of the server''s processes crashes. Null if nothing is counted.';
 REVOKE ALL ON FUNCTION pgflash_wal_row() FROM PUBLIC;
 REVOKE ALL ON pgflash_wal FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_wal_row() TO pg_monitor;

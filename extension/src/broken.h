@@ -38,7 +38,7 @@ enum
 	FC_BREAK_SECOND_LOOK,     /* a hit that differs is read again */
 	FC_BREAK_ACCOUNT_ERRNO,   /* the accounting keeps errno as it was */
 	FC_BREAK_ACCOUNT_COPIES,  /* readers add up all copies */
-	FC_BREAK_ACCOUNT_ANEW,    /* a place given anew starts at 0 */
+	FC_BREAK_ACCOUNT_ANEW,    /* a reused place starts at 0 */
 	FC_BREAK_ACCOUNT_CHANGES, /* changes in any copy are seen */
 	FC_BREAK_RECOVERY_SYNC,   /* a shutdown in recovery has synced */
 	FC_BREAK_MOUNTS,          /* tablespaces are mounted as they were */

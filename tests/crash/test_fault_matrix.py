@@ -203,13 +203,13 @@ def test_a_superblock_that_flipped_while_nobody_looked(
     else:
         # It might be anybody's file: it is left alone.
         assert view["mode"] == "offline"
-        assert rig.says_once("is not empty and is no cache file")
+        assert rig.says_once("is not empty and is not a cache file")
         rig.cached.cache_file.unlink()
     rig.note(
         f"a bit of {name} flips while the server is down",
         struck="-",
         view=view,
-        says="" if kept else "is not empty and is no cache file",
+        says="" if kept else "is not empty and is not a cache file",
     )
 
 

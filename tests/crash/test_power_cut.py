@@ -39,7 +39,7 @@ SEED = int(os.environ.get("SEED") or 1)
 ENOUGH_COMPARED = 500
 
 #: Why the cache is cold after a power cut.
-COLD = "cold: the machine was started, or a file system of the data mounted, since"
+COLD = "cold: the machine was rebooted, or a file system of the data was mounted, since then"
 WARM = "warm: its memory outlived the server"
 
 #: Transactions before each cut.

@@ -35,7 +35,7 @@ from support.warm import (
 #: Behind the slots of a cache of 64 MB.
 MAP_OFFSET = 65 * 2**20
 
-MOUNTED = "cold: the machine was started, or a file system of the data mounted, since"
+MOUNTED = "cold: the machine was rebooted, or a file system of the data was mounted, since then"
 
 
 @pytest.mark.extension
@@ -94,7 +94,7 @@ def test_a_machine_that_boots_after_a_crash_is_cold(
         cached.server.stop("immediate")
     machine.boot(random.Random(1))
     reason = start_again(cached)
-    assert reason.startswith("cold: the machine was started")
+    assert reason.startswith("cold: the machine was rebooted")
     assert reason in cached.server.log_text(since_start=True)
     assert cached.view()["files_kept"] == 0
     assert_true(cached)

@@ -338,7 +338,7 @@ def test_what_a_server_without_fsync_has_lost_is_not_served(
     cached = lose_relations(cluster, pgflash_install, then_syncs=then_syncs)
     said = cached.server.log_text(since_start=True)
     assert "the map of the cache is not saved: fsync was off" in said
-    assert start_again(cached).startswith("cold: the machine was started")
+    assert start_again(cached).startswith("cold: the machine was rebooted")
     assert cached.verify()[1] == 0
 
 

@@ -151,7 +151,7 @@ def is_alive(pid: int) -> bool:
 
 def is_loaded(cached: CachedServer) -> bool:
     """Say whether the saved map has been loaded, as far as it is valid."""
-    return "the saved map is taken in" in cached.server.log_text(since_start=True)
+    return "the saved map is loaded" in cached.server.log_text(since_start=True)
 
 
 def serves(cached: CachedServer) -> bool:

@@ -21,12 +21,13 @@
  * Locking: none.  Reads, fills and changes use atomics only; no call blocks on
  * another process.  Only entering a new file takes a lock.  The wait for it is
  * bounded, and it is taken over if its holder died or is the process itself.
- * If the lock cannot be had, the file is simply not cached.  Every function may
- * be called from a signal handler, in a critical section and at any point of a
- * process's life, and SIGKILL may interrupt it anywhere.  A signal handler that
- * interrupted one of these calls and then calls in itself must not return to it
- * (PostgreSQL's handlers either set a flag or end the process), because what
- * the interrupted call held is taken over.  errno is preserved.
+ * If the lock is not available, the file is simply not cached.  Every function
+ * may be called from a signal handler, in a critical section and at any point
+ * of a process's life, and SIGKILL may interrupt it anywhere.  A signal
+ * handler that interrupted one of these calls and then calls in itself must
+ * not return to it (PostgreSQL's handlers either set a flag or end the
+ * process), because what the interrupted call held is taken over.  errno is
+ * preserved.
  *
  * Always true:
  *	- fc_read() answers FC_OK only with bytes that the file held at some moment
@@ -167,8 +168,8 @@ extern bool fc_file_resolve(FcCache *cache, FcFile *file);
 /*
  * Find the file's number, and assign one if it has none.  If necessary, another
  * file is displaced: it loses its number and its cached blocks.  FC_FULL: no
- * number can be had at the moment; read the file without the cache.  Afterwards
- * the caller checks that the file it holds open still exists (fstat, st_nlink >
+ * number is available now; read the file without the cache.  Afterwards the
+ * caller checks that the file it holds open still exists (fstat, st_nlink >
  * 0); if it does not, the caller calls fc_file_retire() and reads without the
  * cache.  The check is needed for every pair of number AND generation that was
  * not checked yet: a change may have made the handle current, too, and two
@@ -178,7 +179,7 @@ extern FC_MUST_CHECK FcStatus fc_file_enter(FcCache *cache, FcFile *file);
 
 /*
  * The file is about to be unlinked, or has just been: forget its blocks and
- * retire its number.  Also for a file that is created anew under an existing
+ * retire its number.  Also for a file that is created again under an existing
  * name.  Call it before the real call and again after it.
  */
 extern void fc_file_retire(FcCache *cache, FcFileId id);

@@ -47,10 +47,10 @@ extern FC_MUST_CHECK FcStatus fc_resize_begin(FcCache *cache,
                                               uint32_t slot_count);
 
 /*
- * Go on changing the size, for so many sets.  Any process may call it, one at a
- * time; a process that died is taken over.  False when there is nothing left to
- * do: then no process writes a slot from room_slots on, and the devices may
- * take that space back.
+ * Continue to change the size, for so many sets.  Any process may call it, one
+ * at a time; a process that died is taken over.  False when there is nothing
+ * left to do: then no process writes a slot from room_slots on, and the devices
+ * may release that space.
  */
 extern bool fc_resize_step(FcCache *cache, uint32_t sets);
 
@@ -68,8 +68,8 @@ typedef enum FcCachePolicy
  * Set the cache policy of a relation, that is, of all forks of the id's
  * tablespace, database and relation, whether or not it has file numbers.  round
  * (24 bits) marks the entry for fc_cache_policy_forget().  FC_FULL: there is no
- * place for another policy other than the default.  FC_SKIP: the lock could not
- * be had, try again.  Takes effect with fc_cache_policy_apply() or the next
+ * place for another policy other than the default.  FC_SKIP: the lock was not
+ * available, try again.  Takes effect with fc_cache_policy_apply() or the next
  * fc_cache_sweep().
  */
 extern FC_MUST_CHECK FcStatus fc_cache_policy_set(FcCache *cache, FcFileId id,
@@ -78,7 +78,7 @@ extern FC_MUST_CHECK FcStatus fc_cache_policy_set(FcCache *cache, FcFileId id,
 
 /*
  * Give all relations of the database the default policy again, except those set
- * in this round.  False: the lock could not be had, try again.
+ * in this round.  False: the lock was not available, try again.
  */
 extern bool fc_cache_policy_forget(FcCache *cache, uint32_t database,
                                    uint32_t round);
@@ -113,7 +113,7 @@ typedef enum FcDeviceState
 	FC_DEVICE_CORRUPTS
 } FcDeviceState;
 
-/* How the process reads flash: "aio", or "plain" where AIO cannot be had. */
+/* How the process reads flash: "aio", or "plain" where there is no AIO. */
 extern const char *fc_reader_engine(FcCache *cache);
 
 /* What a device has done since the cache was created. */
@@ -141,8 +141,8 @@ extern void fc_devices_info(const FcCache *cache, uint32_t number,
 
 /*
  * Housekeeping of devices, for the process that calls fc_cache_sweep(): bypass
- * slow devices, probe bypassed ones, and take back those that answer.  Returns
- * the number of milliseconds after which it should be called again.  Waits at
+ * slow devices, probe bypassed ones, and reuse those that answer.  Returns the
+ * number of milliseconds after which it should be called again.  Waits at
  * most a fifth of a second, unless there is no AIO.
  */
 extern unsigned fc_bypass_check(FcCache *cache);

@@ -4,7 +4,7 @@
  *
  * A life lasts from one start of the host to the next.
  *
- *	start	The only process goes on with memory that outlived the host
+ *	start	The only process continues with memory that outlived the host
  *			(fc_revive()); otherwise it creates a cache (fc_cache_create()) and
  *			takes in the map that the last life saved (fc_map_load_begin()).
  *			Then it calls fc_life_begin() and fc_wear_begin().
@@ -118,7 +118,7 @@ extern FC_MUST_CHECK FcStatus fc_map_load_leave(FcCache *cache);
 extern uint64_t fc_life_found(const FcDevice *devices, uint32_t count);
 
 /*
- * Go on with memory that holds a cache whose processes have all ended, in
+ * Continue with memory that holds a cache whose processes have all ended, in
  * whatever way.  FC_START_MEMORY, or why not; in that case the memory is
  * unchanged.  Afterwards the cache is as after fc_cache_create(), except for
  * its blocks: its files are asleep (see fc_stamp_wake()), and fc_revive_audit()

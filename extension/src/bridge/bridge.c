@@ -508,7 +508,7 @@ bridge_load(void)
 	Assert(bridge_attached());
 	loading = fc_map_load(&runtime.cache);
 	if (begun && !loading)
-		ereport(LOG, (errmsg("pgflash: the saved map is taken in: %u blocks "
+		ereport(LOG, (errmsg("pgflash: the saved map is loaded: %u blocks "
 		                     "are cached",
 		                     fc_file_used_slots(&runtime.cache))));
 	begun = loading;

@@ -36,7 +36,7 @@
  */
 #define LOCK_WAIT_MS 5000
 
-#define HINT_DIRECTORY "Put it into a directory of its own on the flash device."
+#define HINT_DIRECTORY "Put it into its own directory on the flash device."
 
 static uint32_t device_count;
 static char path[FC_DEVICES_MAX][MAXPGPATH];
@@ -257,10 +257,10 @@ put_in_words(FcDeviceProblem problem, const char *file, uint32_t slots,
 			complain(out,
 			         "It was left untouched. Remove it if it is not needed, or "
 			         "choose another path.",
-			         "file \"%s\" is not empty and is no cache file", file);
+			         "file \"%s\" is not empty and is not a cache file", file);
 			return;
 		case FC_DEVICE_IN_USE:
-			complain(out, "Give each server a cache file of its own.",
+			complain(out, "Give each server its own cache file.",
 			         "cache file \"%s\" is in use by another server", file);
 			return;
 		case FC_DEVICE_TOO_SMALL:
@@ -284,8 +284,9 @@ say_missing(const Complaint *complaint)
 {
 	ereport(WARNING, (errmsg("pgflash runs without one of its cache files: %s",
 	                         complaint->text),
-	                  errdetail("Its share of the cache is missing: what "
-	                            "belongs there is read from disk."),
+	                  errdetail("Its share of the cache is missing: the "
+	                            "blocks that belong there are read from "
+	                            "disk."),
 	                  errhint("%s Then restart the server.", complaint->hint)));
 }
 
@@ -390,18 +391,17 @@ say_state(const char *file, FcDeviceState state)
 		ereport(LOG,
 		        (errmsg("pgflash: cache file \"%s\" is in use again", file)));
 	else if (is_bypassed(state))
-		ereport(
-			WARNING,
-			(errmsg("pgflash: cache file \"%s\" is bypassed now: %s", file,
-		            state_words(state)),
-		     errdetail("What belongs there is read from disk. It is taken "
-		               "back, with what it holds, when it has recovered.")));
+		ereport(WARNING,
+		        (errmsg("pgflash: cache file \"%s\" is bypassed now: %s", file,
+		                state_words(state)),
+		         errdetail("Its blocks are read from disk. The file is used "
+		                   "again, with its content, when it has recovered.")));
 	else
 		ereport(WARNING,
 		        (errmsg("pgflash: cache file \"%s\" is out of use now: %s",
 		                file, state_words(state)),
-		         errdetail("The cache runs on with the others; what belongs "
-		                   "there is read from disk."),
+		         errdetail("The cache continues with the other files; the "
+		                   "blocks that belong there are read from disk."),
 		         errhint("Check the flash device, then restart the server.")));
 }
 

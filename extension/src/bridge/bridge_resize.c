@@ -40,7 +40,7 @@
 
 #define SLOTS_OF_MB (1024 * 1024 / FC_BLOCK_SIZE)
 
-/* A size that could not be had is not tried again until the setting changes. */
+/* A refused size is not tried again until the setting changes. */
 static int refused_blocks = -1;
 
 static void
@@ -121,7 +121,7 @@ trim_files(const FcConfig *config, uint32_t each)
 		    fc_device_file_cut(device, each, CUT_NS, &more) != FC_DEVICE_FINE)
 			ereport(LOG,
 			        (errcode_for_file_access(),
-			         errmsg("pgflash could not cut off a cache file: %m")));
+			         errmsg("pgflash could not truncate a cache file: %m")));
 		any_more |= more;
 	}
 	return any_more;
@@ -181,7 +181,7 @@ begin(const FcConfig *config, uint32_t now, uint32_t wanted)
 		                wanted * config->device_count / SLOTS_OF_MB),
 		         errdetail("The cache keeps its size."),
 		         errhint("Free some space on the flash device, then set "
-		                 "pgflash.cache_size anew.")));
+		                 "pgflash.cache_size again.")));
 		return false;
 	}
 

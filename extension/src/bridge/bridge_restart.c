@@ -330,8 +330,8 @@ words(FcStart how)
 		case FC_START_DIRECTORY:
 			return "cold: the cache is another data directory's";
 		case FC_START_BOOT:
-			return "cold: the machine was started, or a file system of the "
-				   "data mounted, since";
+			return "cold: the machine was rebooted, or a file system of "
+				   "the data was mounted, since then";
 		case FC_START_NONCE:
 			return "cold: the cache files are not those that were used last";
 		case FC_START_CORRUPT:
@@ -405,7 +405,7 @@ save_map(FcCache *cache, const FcCheckpoint *checkpoint, bool in_recovery)
 		        (errmsg("pgflash: the map of the cache is not saved: fsync "
 		                "was off"),
 		         errdetail("The cache will be cold if the machine is "
-		                   "started before the server.")));
+		                   "rebooted.")));
 		return;
 	}
 	if (in_recovery && !FC_BROKEN(RECOVERY_SYNC) && !bridge_mounts_sync())
@@ -421,7 +421,7 @@ save_map(FcCache *cache, const FcCheckpoint *checkpoint, bool in_recovery)
 		ereport(LOG,
 		        (errmsg("pgflash: could not save the map of the cache: %m"),
 		         errdetail("The cache will be cold if the machine is "
-		                   "started before the server.")));
+		                   "rebooted.")));
 	else
 		bridge_restart_release();
 }
@@ -461,9 +461,8 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	    (state != DB_SHUTDOWNED && state != DB_SHUTDOWNED_IN_RECOVERY))
 		return;
 	if (fc_writer_ring_info(cache).stood_in_ns >= STAND_IN_NS)
-		ereport(LOG,
-		        (errmsg("pgflash: what the last checkpoint wrote is not all "
-		                "cached: flash took too long")));
+		ereport(LOG, (errmsg("pgflash: not all blocks that the last checkpoint "
+		                     "wrote are cached: flash was too slow")));
 
 	/*
 	 * The writer ended before the last checkpoint, and the last of what that

@@ -102,7 +102,7 @@ bridge_reason_words(FcReason reason)
 		case FC_REASON_MISMATCH:
 			return "verification found a cached block unlike its file";
 		case FC_REASON_UNKNOWN_FILE:
-			return "a file was written that could not be identified";
+			return "a file that could not be identified was written";
 		case FC_REASON_HOST:
 			return "data files were moved, or written in a way that "
 				   "cannot be followed";
@@ -127,8 +127,8 @@ reason_hint(FcReason reason)
 			return "Another library may have redirected the same calls; see "
 				   "shared_preload_libraries and LD_PRELOAD.";
 		case FC_REASON_HOST:
-			return "Leave the files of relations to PostgreSQL. The cache is "
-				   "back after a restart.";
+			return "Only PostgreSQL should write files of relations. The "
+				   "cache is back after a restart.";
 		case FC_REASON_UNKNOWN_FILE:
 			return "Check that /proc is mounted, then restart the server.";
 		default:
@@ -170,7 +170,7 @@ say_mismatch(void)
 		(errmsg("pgflash: block %u of file \"%s\" differed between cache and "
 	            "file",
 	            runtime.board->mismatch_block, path),
-	     errdetail("The query got what the file holds.")));
+	     errdetail("The query got the content of the file.")));
 }
 
 /* At most once a minute: a program may change all files one after another. */
@@ -187,15 +187,14 @@ say_foreign(void)
 	said.foreign = now;
 	said.foreign_time = time;
 	paths_of_file(&runtime.root, runtime.board->foreign_id, path);
-	ereport(
-		WARNING,
-		(errmsg("pgflash: file \"%s\" was changed without this server's "
-	            "knowledge",
-	            path),
-	     errdetail("What was cached of it has been dropped. Such changes are "
-	               "counted in pgflash_cache.foreign_changes."),
-	     errhint("Look for a program or an extension that writes data files, "
-	             "or changes their attributes, by itself.")));
+	ereport(WARNING,
+	        (errmsg("pgflash: file \"%s\" was changed without this server's "
+	                "knowledge",
+	                path),
+	         errdetail("Its cached blocks have been dropped. Such changes are "
+	                   "counted in pgflash_cache.foreign_changes."),
+	         errhint("Look for a program or an extension that writes data "
+	                 "files or changes their attributes.")));
 }
 
 /* Report something that should not happen, the first time that it does. */
@@ -238,8 +237,7 @@ say_mode(void)
 		ereport(WARNING,
 		        (errmsg("pgflash is %s now: %s", bridge_mode_word(mode),
 		                bridge_reason_words(reason)),
-		         errdetail("The server runs on without the flash "
-		                   "cache."),
+		         errdetail("The server continues without the flash cache."),
 		         errhint("%s", reason_hint(reason))));
 	else
 		ereport(LOG,

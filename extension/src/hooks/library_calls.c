@@ -7,11 +7,10 @@
  * one that does causes no harm.  Libraries are never served from the cache:
  * their reads are libc's.
  *
- *	write, pwrite, ftruncate and their kin		announced, like the server's
- *	(announce.c) open with O_TRUNC or O_CREAT, unlink		likewise
- *	mmap, streams, aio, rename, link			cannot be followed: of a data
- *	file, they take
- *												the cache offline
+ *	write, pwrite, ftruncate and similar calls: announced, like the server's
+ *		(announce.c); likewise open with O_TRUNC or O_CREAT, and unlink
+ *	mmap, streams, aio, rename, link: cannot be followed; on a data file, they
+ *		take the cache offline
  *
  * Each call asks the kernel what its descriptor is.  The table of descriptors
  * (descriptors.c) belongs to the server: libraries open and close files unseen

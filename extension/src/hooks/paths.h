@@ -31,7 +31,7 @@ typedef enum FileClass
 	FILE_TEMPORARY,     /* in pgsql_tmp */
 	FILE_WAL,           /* a segment of the WAL */
 	FILE_WAL_INIT,      /* ... that is being created */
-	FILE_SLRU,          /* pg_xact and the like */
+	FILE_SLRU,          /* pg_xact and others */
 	FILE_CONTROL,       /* global/pg_control */
 	FILE_OTHER,         /* certainly no data file */
 	FILE_DEVICE,        /* no file at all: a device, a pipe, the kernel's own */

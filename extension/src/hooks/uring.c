@@ -13,9 +13,10 @@
  *			expects of its read.  All other entries stay as they are; the
  *			tickets of blocks to fill are noted under the number of the server's
  *			handle, in shared memory.
- * reap		Whoever takes a completed entry from a ring sees it here first: the
- *			blocks that it read are filled under their tickets.  Until the
- *			server has taken note of the completion, nobody changes the buffers.
+ * reap		The process that takes a completed entry from a ring sees it here
+ *			first: the blocks that it read are filled under their tickets.
+ *			Until the server has taken note of the completion, nobody changes
+ *			the buffers.
  *
  * So a hit shares no state between processes, and a miss shares only what a
  * fill needs.  See docs/decisions.
@@ -31,7 +32,7 @@
  * left alone, and the cache goes offline, too.
  *
  * Locking: none.  A handle is written by its owner before the kernel has the
- * entry, and read by whoever holds the server's lock on the ring.
+ * entry, and read by the holder of the server's lock on the ring.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -511,7 +512,7 @@ submit_reads(Staged staged[], unsigned count)
 	uint64_t deadline_ns = (uint64_t) setting_read_deadline_ms * 1000000;
 	uint64_t end_ns = fc_clock_ns() + deadline_ns;
 
-	/* Whoever closed our descriptor may have opened a file under its number. */
+	/* If our descriptor was closed, its number may name a file now. */
 	if (count == 0 || !is_null_device(null_fd))
 		return;
 	fetch_ahead(staged, count);

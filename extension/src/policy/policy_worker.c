@@ -290,7 +290,7 @@ say_no_worker(Oid database)
 
 	if (!said)
 		ereport(WARNING,
-		        (errmsg("pgflash: no background worker to be had to read the "
+		        (errmsg("pgflash: no background worker is free to read the "
 		                "cache policies of database %u",
 		                database),
 		         errdetail("They are not in force until there is one. Further "

@@ -51,8 +51,8 @@ static struct
 } pending;
 
 /*
- * Whoever sets a policy locks the table until the transaction ends, or a
- * savepoint is rolled back, and the row with it.  Without the lock nothing is
+ * Setting a policy locks the table until the transaction ends, or a savepoint
+ * is rolled back, and the row with it.  Without the lock nothing is
  * left to be carried out.
  */
 static void

@@ -180,9 +180,9 @@ background_install(void)
 	ereport(
 		WARNING,
 		(errmsg("pgflash: there are no background workers for %s", names.data),
-	     errdetail("What they do is left undone until there are: without "
-	               "\"pgflash\" the cache does not serve, without "
-	               "\"pgflash writer\" nothing is put into it."),
+	     errdetail("They are not running: without \"pgflash\" the cache does "
+	               "not serve, without "
+	               "\"pgflash writer\" no blocks are added."),
 	     errhint("Raise max_worker_processes by %d or more.", left_out_count)));
 	shmem_add(&part);
 	previous_executor_start = ExecutorStart_hook;

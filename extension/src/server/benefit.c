@@ -268,7 +268,7 @@ finding_of(const Benefit *benefit)
 	const char *mode = bridge_mode(&reason);
 
 	if (all == 0)
-		return "Nothing was read: shared_buffers had every block.";
+		return "No block was read: shared_buffers had all of them.";
 	if ((double) asked < LITTLE * (double) all)
 		return psprintf("The page cache served %.1f %% of the reads: there was "
 		                "next to nothing for flash to save.",

@@ -25,8 +25,8 @@ row_type_mismatch(FunctionCallInfo fcinfo, const char *detail)
 	Assert(detail != NULL);
 	ereport(ERROR,
 	        (errcode(ERRCODE_DATATYPE_MISMATCH),
-	         errmsg("function \"%s\" is declared otherwise than the library "
-	                "of pgflash defines it",
+	         errmsg("function \"%s\" is not declared as the library of "
+	                "pgflash defines it",
 	                get_func_name(fcinfo->flinfo->fn_oid)),
 	         errdetail_internal("%s", detail),
 	         errhint("The extension's SQL is of another version than the "

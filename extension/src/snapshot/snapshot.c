@@ -182,8 +182,8 @@ check_commands(const Snapshooting *now)
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 		     errmsg("too many snapshots have been taken by command"),
 		     errdetail("There were %d in the last 24 hours.", COMMANDS_A_DAY),
-		     errhint("Those of the schedule go on, and a superuser may take "
-		             "more.")));
+		     errhint("Scheduled snapshots continue, and a superuser may "
+		             "take more.")));
 }
 
 static void
@@ -238,9 +238,9 @@ snapshot_take(const char *origin)
 	if (RecoveryInProgress())
 		ereport(ERROR,
 		        (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-		         errmsg("a standby cannot keep snapshots, as it can write "
-		                "nothing"),
-		         errhint("Have them kept in a file: pgflash snapshot --store "
+		         errmsg("a standby cannot store snapshots, because it "
+		                "cannot write"),
+		         errhint("Store them in a file: pgflash snapshot --store "
 		                 "FILE.")));
 	PreventCommandIfReadOnly("pgflash_snapshot()");
 	PreventCommandIfParallelMode("pgflash_snapshot()");

@@ -283,9 +283,9 @@ send_visitor(const VisitKind *kind, Oid database, Oid owner,
 	{
 		if (!complained)
 			ereport(WARNING,
-			        (errmsg("pgflash: no background worker to be had to take a "
+			        (errmsg("pgflash: no background worker is free to take a "
 			                "snapshot"),
-			         errdetail("There are none until there is one. Further "
+			         errdetail("No snapshots are taken until one is. Further "
 			                   "cases are not logged."),
 			         errhint("You might need to increase "
 			                 "max_worker_processes.")));

@@ -294,7 +294,7 @@ METRICS = (
         name="pgflash_server",
         kind=Kind.INFO,
         labels=("version", "extension_version", "system_identifier", "in_recovery"),
-        help="What the server is.",
+        help="Version and identity of the server.",
     ),
     Metric(
         name="pgflash_server_start_time_seconds",
@@ -310,7 +310,7 @@ METRICS = (
     Metric(
         name="pgflash_active_sessions",
         kind=Kind.GAUGE,
-        help="Client sessions that run a statement at this moment.",
+        help="Client sessions that are running a statement.",
     ),
     Metric(
         name="pgflash_db_time_seconds",
@@ -324,20 +324,19 @@ METRICS = (
         name="pgflash_transactions",
         kind=Kind.COUNTER,
         labels=("result",),
-        help="Transactions of all databases that have ended.",
+        help="Completed transactions of all databases.",
     ),
     Metric(
         name="pgflash_wal_generated_bytes",
         kind=Kind.COUNTER,
         unit="bytes",
-        help="WAL that was generated.",
+        help="WAL generated.",
     ),
     Metric(
         name="pgflash_requests",
         kind=Kind.COUNTER,
         labels=("flow",),
-        help="File calls: reads of data by what served them, writes of data, writes of WAL, "
-        "temporary files.",
+        help="File calls: reads of data by source, writes of data, writes of WAL, temporary files.",
     ),
     Metric(
         name="pgflash_request_bytes",
@@ -358,24 +357,24 @@ METRICS = (
         kind=Kind.HISTOGRAM,
         unit="seconds",
         labels=("source",),
-        help="How long reads of data took, by what served them.",
+        help="Duration of reads of data, by source.",
     ),
     Metric(
         name="pgflash_wal_sync_latency_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="How long syncs of the WAL took.",
+        help="Duration of syncs of the WAL.",
     ),
     Metric(
         name="pgflash_collector_viewers",
         kind=Kind.GAUGE,
-        help="How many watch the live page now.",
+        help="Viewers of the live page now.",
     ),
     Metric(
         name="pgflash_collector_cpu_seconds",
         kind=Kind.COUNTER,
         unit="seconds",
-        help="Processor time that pgflash serve has used.",
+        help="Processor time used by pgflash serve.",
     ),
     Metric(
         name="pgflash_collector_reading_age_seconds",
@@ -393,15 +392,15 @@ METRICS = (
         name="pgflash_cache_saved_seconds",
         kind=Kind.GAUGE,
         unit="seconds",
-        help="Waiting of clients for reads that the cache saved since the server started "
+        help="Time that the cache saved clients waiting for reads, since the server started "
         "(modelled); negative if flash is slower than the disk.",
     ),
     Metric(
         name="pgflash_cache_saved_ratio",
         kind=Kind.GAUGE,
         unit="ratio",
-        help="The same as a share of the waiting for reads that there would have been without the "
-        "cache.",
+        help="The same as a share of the time that clients would have waited for reads without the"
+        " cache.",
     ),
     Metric(
         name="pgflash_cache_evictions",
@@ -440,7 +439,7 @@ METRICS = (
         name="pgflash_cache_inserts",
         kind=Kind.COUNTER,
         column="inserts",
-        help="Blocks put into the cache, including refreshed ones.",
+        help="Blocks added to the cache, including refreshed ones.",
     ),
     Metric(
         name="pgflash_cache_updates",

@@ -291,7 +291,7 @@ def test_without_a_worker_to_be_had_the_log_says_so(
         set_policy(connection, "t", "keep")
         assert in_force(connection, "t") == "keep"
     assert eventually(
-        lambda: "no background worker to be had" in cached.server.log_text(since_start=True)
+        lambda: "no background worker is free" in cached.server.log_text(since_start=True)
     )
     cached.assert_serving()
 

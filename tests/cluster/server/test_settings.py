@@ -153,7 +153,7 @@ CASES = (
     Case(name="a named pipe", prepare=a_named_pipe, words="is not a regular file"),
     Case(name="no permission", prepare=no_permission, words="Permission denied"),
     Case(name="a foreign owner", prepare=a_foreign_owner, words="belongs to another user"),
-    Case(name="foreign content", prepare=foreign_content, words="is no cache file"),
+    Case(name="foreign content", prepare=foreign_content, words="is not a cache file"),
     Case(name="a relative path", prepare=a_relative_path, words="is not absolute"),
     Case(
         name="inside the data directory",
