@@ -186,7 +186,7 @@ COMMENT ON COLUMN pgflash_cache.direct_io IS
 COMMENT ON COLUMN pgflash_cache.io_engine IS
 	'How this session reads the cache files: aio (many blocks at once, with a deadline), or plain where the kernel allows no AIO.';
 COMMENT ON COLUMN pgflash_cache.page_cache_check IS
-	'How pgflash asks whether the page cache has a block: cachestat; mincore, where that does not exist or is forbidden; or none: then flash is asked first, and takes in what memory has as well.';
+	'How pgflash asks whether the page cache has a block: cachestat; mincore, if cachestat is missing or forbidden; or none: then flash is tried first, and also holds blocks that are in memory.';
 COMMENT ON COLUMN pgflash_cache.size_bytes IS
 	'Size of the cache in bytes; while it is being resized, its new size.';
 COMMENT ON COLUMN pgflash_cache.size_max_bytes IS
