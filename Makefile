@@ -5,7 +5,7 @@
 #	PG=15..18       the PostgreSQL major to build and test against (18)
 #	PG_CONFIG=PATH  build against this installation instead of one of tools/pg.py
 #	V=1             show the commands and every test's name
-#	JOBS=n          so many tests at a time (two more than there are processors)
+#	JOBS=n          so many tests at a time (seven for two processors)
 #	TRACES=DIR      the streams of make bench-policy; see bench/policy/README.md
 #	RUNS="DIR ..."  the runs of make predictions
 #	TAP=NAME        make postgres-check: only TAP scripts whose name has this

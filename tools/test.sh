@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: PostgreSQL
 # All tests.  `make test` calls it when environment and rooms are built.
 #
-# First the C rooms under prove, then everything Python on one PostgreSQL (18), then
-# the tests marked `extension` on 17, 16 and 15 at the same time, without the negative
-# controls, which 18 has run.  PG=n in the environment means: all of it, on that major
-# only.  Two tests more than there are processors run at a time (JOBS=n: so many), since
-# most of them wait for servers.  A failure does not stop the rest; the summary at the end
-# says what ran, what failed and what could not run and why.  A major that is not
-# available is no failure.
+# First the C rooms under prove, then everything Python on one PostgreSQL (18), and beside
+# it the tests marked `extension` on 17, 16 and 15, without the negative controls, which
+# 18 runs.  PG=n in the environment means: all of it, on that major only.  Seven tests for
+# two processors run at a time (JOBS=n: so many), since most of them wait for servers; 18
+# has four times the work of another major, and as many more of them.  A failure does not
+# stop the rest; the summary at the end says what ran, what failed and what could not run
+# and why.  A major that is not available is no failure.
 set -u
 trap 'wait; exit 130' INT # not the next step, and nothing that still runs is left behind
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ summary=$kept/summary
 export PGFLASH_SKIPS=$kept/skips # what pytest did not try, and why
 touch "$summary" "$PGFLASH_SKIPS"
 verbosity=()
-jobs=${JOBS:-$(($(nproc) + 2))}
+jobs=${JOBS:-$(($(nproc) * 7 / 2))}
 [ "${V:-}" = 1 ] && verbosity=(-v)
 
 # step TITLE COMMAND... : run it, remember how it ended.
@@ -36,11 +36,11 @@ step()
 	fi
 }
 
-# pg_major MAJOR TITLE PYTEST-ARGUMENTS... : run pytest on a major, if it can be had.
+# pg_major MAJOR JOBS TITLE PYTEST-ARGUMENTS... : run pytest on a major, if it can be had.
 pg_major()
 {
-	local major=$1 title=$2 reason
-	shift 2
+	local major=$1 jobs=$2 title=$3 reason
+	shift 3
 	if reason=$(.venv/bin/python tools/pg.py "$major" 2>&1 >/dev/null); then
 		step "$title on PostgreSQL $major" \
 			.venv/bin/python -m pytest --pg-major="$major" --numprocesses="$jobs" \
@@ -50,26 +50,32 @@ pg_major()
 	fi
 }
 
+# Python's files are compiled once, and not by each of a thousand processes.
+unset PYTHONDONTWRITEBYTECODE
+.venv/bin/python -m pytest --collect-only -q >/dev/null 2>&1 &
+
 for room in core emulator extension; do
 	step "$room" make --no-print-directory --jobs="$jobs" -C "$room" test \
 		PROVE_FLAGS="--jobs=$jobs ${V:+-v}"
 done
 
+wait $!
+
+all='not soak and not postgres_check and not extensions_check'
 if [ -n "${PG:-}" ]; then
-	pg_major "$PG" 'all Python tests' -m 'not soak and not postgres_check and not extensions_check'
+	pg_major "$PG" "$jobs" 'all Python tests' -m "$all"
 else
-	pg_major 18 'all Python tests' -m 'not soak and not postgres_check and not extensions_check'
-	# The others need not even be looked at.
+	# The other files need not even be looked at.
 	mapfile -t marked < <(grep -rl --include='test_*.py' 'mark\.extension' tests | sort)
-	printf '\n==== 17, 16 and 15 side by side; each is shown when it is done\n'
-	jobs=$(((jobs + 2) / 3))
+	share=$(((jobs + 6) / 7))
 	declare -A running
 	for major in 17 16 15; do
-		pg_major "$major" 'extension tests' "${marked[@]}" --no-controls \
-			-m 'extension and not soak and not postgres_check and not extensions_check' \
-			>"$kept/$major" 2>&1 &
+		pg_major "$major" "$share" 'extension tests' "${marked[@]}" --no-controls \
+			-m "extension and $all" >"$kept/$major" 2>&1 &
 		running[$major]=$!
 	done
+	own=$((jobs - 3 * share))
+	pg_major 18 $((own > 1 ? own : 1)) 'all Python tests' -m "$all"
 	for major in 17 16 15; do
 		wait "${running[$major]}" || echo "FAILED  extension tests on PostgreSQL $major" >>"$summary"
 		cat "$kept/$major"

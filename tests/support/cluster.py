@@ -10,6 +10,9 @@ initdb is run once for each version and segment size.  The first server of a tes
 result, in a folder left by an earlier test (see used_data.py).  Further servers are made anew, so
 no two servers of a test are the same cluster.  Tests may run in several processes at once; files
 that they share below build/ are made under a lock.
+
+Servers are in memory if it has room: on a disk, the many files that tests create and remove take
+half of the processors' time.  What depends on the major is tested on a disk as well, on 16.
 """
 
 import fcntl
@@ -25,6 +28,7 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.machine.host import available_memory_bytes
 from pgflash_lab.account import make_server_dir, reachable_dir
 from pgflash_lab.leftovers import remove_tree
 from pgflash_lab.postgres import PgInstall
@@ -42,6 +46,10 @@ FAST_SETTINGS = {
     "log_checkpoints": "off",
 }
 
+#: The room that memory must have for a server to be there.
+ROOM_BYTES = 3 << 30
+#: The major whose servers are on a disk.
+MAJOR_ON_DISK = 16
 
 #: How a process ends whose assertion is false.
 _FAILED = re.compile(r"^TRAP: |: Assertion `")
@@ -167,6 +175,15 @@ def _template(install: PgInstall, initdb_args: Sequence[str] = ()) -> Path:
     return base / "data"
 
 
+def _folder_in_memory() -> Path | None:
+    """Return a folder in memory, or None if it has no room."""
+    folder = Path(os.environ.get("MEMDIR", "/dev/shm"))
+    if not folder.is_dir():
+        return None
+    free = min(shutil.disk_usage(folder).free, available_memory_bytes())
+    return folder if free > ROOM_BYTES else None
+
+
 _used = UsedData()
 forget_used_data = _used.close
 
@@ -188,17 +205,24 @@ class ClusterFactory:
         initdb_args: Sequence[str] = (),
         extra_env: Mapping[str, str] | None = None,
         start: bool = True,
+        on_disk: bool = False,
     ) -> Server:
-        """Return a new private server, started unless told otherwise."""
+        """Return a new private server, started unless told otherwise.
+
+        ON_DISK is for tests of what a file system in memory does in another way.
+        """
+        install = install or self._install
+        on_disk = on_disk or install.major == MAJOR_ON_DISK
         # Not below pytest's tmp_path, which only root may enter if root runs the tests.
-        folder = Path(tempfile.mkdtemp(prefix="pgflash-test-"))
+        folder = Path(
+            tempfile.mkdtemp(prefix="pgflash-test-", dir=None if on_disk else _folder_in_memory())
+        )
         folder.chmod(0o755)
         settings = {
             **FAST_SETTINGS,
             **({"shared_preload_libraries": preload} if preload else {}),
             **(settings or {}),
         }
-        install = install or self._install
         # A template may have any segment size, but must not be a user's own folder.
         if self._servers or not all(one.startswith("--wal-segsize=") for one in initdb_args):
             server = Server.create(

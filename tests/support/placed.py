@@ -8,10 +8,8 @@ ended, stops it even if they are killed.
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -21,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 
 from pgflash.model.plan import Move, Plan
 from pgflash.place import Cluster, Journal, Steps, apply_plan, moves_for, plan_for, undo_plan
@@ -30,9 +27,6 @@ from pgflash_lab.account import make_server_dir
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S
-
-MEMORY = Path("/dev/shm")
-ROOM_BYTES = 2 << 30
 
 #: A variable of the server that a restart must preserve.
 MARK = "PLACED_SERVER_MARK"
@@ -140,15 +134,10 @@ def placed_server(
     factory: ClusterFactory,
     *,
     env: Callable[[Server], Mapping[str, str]] = lambda _server: {},
-    in_memory: bool = True,
     **options: object,
 ) -> Iterator[PlacedServer]:
     """Yield a server that ends with the block; ENV are the variables it is started with."""
-    # Each step of a move is synced, and the disk of a machine that runs tests is busy.
-    with pytest.MonkeyPatch.context() as patch:
-        if in_memory and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
-            patch.setattr(tempfile, "tempdir", str(MEMORY))
-        server = factory(start=False, **options)  # type: ignore[arg-type]
+    server = factory(start=False, **options)  # type: ignore[arg-type]
     placed = PlacedServer(server, env(server))
     try:
         yield placed

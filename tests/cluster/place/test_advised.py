@@ -105,7 +105,7 @@ def placed(pgflash_install: PgInstall, devices: Devices) -> Iterator[PlacedServe
         "fsync": "on",
     }
     # The kernel knows no emulated devices: for it, too, data and flash must not be on one.
-    with placed_server(factory, env=devices.env, in_memory=False, settings=settings) as placed:
+    with placed_server(factory, env=devices.env, on_disk=True, settings=settings) as placed:
         make_server_dir(devices.flash / "space")
         with placed.server.connect() as connection:
             connection.execute("create extension pgflash")
