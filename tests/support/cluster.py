@@ -11,8 +11,8 @@ result, in a folder left by an earlier test (see used_data.py).  Further servers
 no two servers of a test are the same cluster.  Tests may run in several processes at once; files
 that they share below build/ are made under a lock.
 
-Servers are in memory if it has room: on a disk, the many files that tests create and remove take
-half of the processors' time.  What depends on the major is tested on a disk as well, on 16.
+Servers are in memory if it has room: on a disk, creating and removing files can take half of the
+processors' time.  What depends on the major is tested on a disk as well, on 16.
 """
 
 import fcntl
