@@ -152,9 +152,12 @@ def budget(period: Period, _found: DbTime) -> Weighed | None:
 
 
 def _reads(period: Period, source: str) -> tuple[float, float] | None:
-    """Return calls and seconds of clients' data reads from a source; None if there were few."""
-    calls = total(_records(period, source), "calls")
-    return (calls, _seconds(period, source)) if calls >= 100 else None
+    """Return calls and seconds of clients' data reads from a source; None if there were few.
+
+    A file of snapshots may also say that they took no time; then nothing follows from it.
+    """
+    calls, seconds = total(_records(period, source), "calls"), _seconds(period, source)
+    return (calls, seconds) if calls >= 100 and seconds > 0 else None
 
 
 def _seconds(period: Period, source: str) -> float:

@@ -382,6 +382,14 @@ def test_what_may_be_a_fault_of_the_data_comes_first_and_good_news_last() -> Non
     assert rules[-1] == "flash-served"
 
 
+def test_reads_that_took_no_time_are_not_compared() -> None:
+    reads = with_io(("data", "read", "flash", 8_000, 0.0), ("data", "read", "disk", 2_000, 0.0))
+    found = findings_of(with_cache(reads, hits=8_000, misses=2_000))
+    assert found["flash-served"].sentence == (
+        "The flash cache served 80 % of the blocks that were looked up in it."
+    )
+
+
 def test_a_cache_that_is_as_fast_as_the_disk_is_no_good_news() -> None:
     reads = with_io(
         ("data", "read", "flash", 8_000, 4_280.0), ("data", "read", "disk", 2_000, 1_072.0)
