@@ -69,7 +69,9 @@ if [ ! -e "$("$pg_config" --includedir-server)/postgres.h" ] || [ ! -e "$("$pg_c
 		"On Debian: sudo apt-get install postgresql-server-dev-$major" \
 		"On RHEL, from PGDG: sudo dnf install postgresql$major-devel"
 fi
-command -v gcc >/dev/null || fail 'gcc is needed. On Debian: sudo apt-get install gcc libc6-dev'
+compiler=${CC:-cc}
+command -v ${compiler%% *} >/dev/null ||
+	fail "A C compiler is needed, and there is no $compiler. On Debian: sudo apt-get install gcc libc6-dev"
 
 # make_extension GOAL BEFORE... : words before make run it as somebody else.
 make_extension()

@@ -617,6 +617,7 @@ _TESTED_BY_UNIT = {
 }
 #: Tests of more than one file or room: the whole of core, the wheels, the pages of papers.
 _OF_SEVERAL_FILES = (
+    "tests/unit/extension/test_makefile.py",
     *("core/test/assert_test.c", "core/test/concurrency_test.c", "core/test/model_test.c"),
     *("tests/unit/test_distribution.py", "tests/unit/lab/papers"),
 )

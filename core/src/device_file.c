@@ -118,7 +118,7 @@ inspect(int fd, struct stat *st)
 		return FC_DEVICE_FINE;
 	if (pread(fd, &superblock, sizeof(superblock), 0) !=
 	        (ssize_t) sizeof(superblock) ||
-	    memcmp(superblock.magic, FC_DISK_MAGIC, sizeof(superblock.magic)) != 0)
+	    superblock.magic != FC_DISK_MAGIC)
 		return FC_DEVICE_FOREIGN;
 	return FC_DEVICE_FINE;
 }

@@ -14,12 +14,12 @@
 
 #include <stdint.h>
 
-#define FC_DISK_MAGIC   "pgflash\n"
+#define FC_DISK_MAGIC   0x0a6873616c666770ULL /* "pgflash\n" */
 #define FC_DISK_VERSION 4
 
 typedef struct FcDiskSuperblock
 {
-	char magic[8];
+	uint64_t magic;
 	uint32_t version;
 	uint32_t slot_size;  /* bytes */
 	uint32_t slot_count; /* of this file */
@@ -48,11 +48,11 @@ _Static_assert(sizeof(FcDiskSuperblock) == 96, "the superblock has no holes");
  * same.
  */
 #define FC_WEAR_OFFSET 65536
-#define FC_WEAR_MAGIC  "pgfwear1"
+#define FC_WEAR_MAGIC  0x3172616577666770ULL /* "pgfwear1" */
 
 typedef struct FcDiskWear
 {
-	char magic[8];
+	uint64_t magic;
 	uint32_t crc;   /* CRC32C of the following fields */
 	uint32_t ended; /* 1: nothing was written after it */
 	uint64_t sequence;

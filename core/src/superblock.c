@@ -38,7 +38,7 @@ fc_superblock_read(int fd, FcLabel *label)
 	if (pread(fd, page.bytes, sizeof(page), 0) != (ssize_t) sizeof(page))
 		return;
 	memcpy(&disk, page.bytes, sizeof(disk));
-	if (memcmp(disk.magic, FC_DISK_MAGIC, sizeof(disk.magic)) != 0)
+	if (disk.magic != FC_DISK_MAGIC)
 		return;
 	label->other_version = disk.version != FC_DISK_VERSION;
 	label->damaged = !label->other_version && (disk.crc != crc_of(&disk) ||

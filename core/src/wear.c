@@ -118,7 +118,7 @@ read_record(int fd, uint64_t place, FcDiskWear *wear)
 	    (ssize_t) sizeof(page))
 		return false;
 	memcpy(wear, page.bytes, sizeof(*wear));
-	return memcmp(wear->magic, FC_WEAR_MAGIC, sizeof(wear->magic)) == 0 &&
+	return wear->magic == FC_WEAR_MAGIC &&
 	       (wear->crc == crc_of(wear) || FC_BROKEN(WEAR_CRC));
 }
 

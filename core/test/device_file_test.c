@@ -98,9 +98,16 @@ test_fine(void)
 	static Page page;
 	static Page back;
 	const char *name = in_folder("cache");
+	char begins[8];
+	int fd;
 
 	umask(0);
 	MUST(fc_device_file_open(&device, name, SLOTS, 0) == FC_DEVICE_FINE);
+	fd = open(name, O_RDONLY);
+	MUST(fd >= 0 && read(fd, begins, sizeof(begins)) == sizeof(begins));
+	close(fd);
+	OK(memcmp(begins, "pgflash\n", sizeof(begins)) == 0,
+	   "a cache file begins with the name of what it is");
 
 	struct stat st = stat_of(name);
 

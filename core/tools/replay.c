@@ -64,14 +64,14 @@ usage(FILE *out)
 		out);
 }
 
-static void
+static _Noreturn void
 fail(const char *what, const char *name)
 {
 	fprintf(stderr, "replay: %s \"%s\": %s\n", what, name, strerror(errno));
 	exit(1);
 }
 
-static void
+static _Noreturn void
 misuse(const char *what, const char *argument)
 {
 	fprintf(stderr, "replay: %s: %s\n", what, argument);

@@ -19,7 +19,7 @@
 	((condition) ? (void) 0                                                    \
 	             : __assert_fail(#condition, __FILE__, __LINE__, __func__))
 #else
-#define FC_ASSERT(condition) ((void) sizeof((condition) ? 1 : 0))
+#define FC_ASSERT(condition) ((void) (1 || (condition)))
 #endif
 
 #endif

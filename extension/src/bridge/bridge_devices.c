@@ -218,7 +218,7 @@ typedef struct Complaint
 } Complaint;
 
 static void complain(Complaint *complaint, const char *hint, const char *format,
-                     ...) pg_attribute_printf(3, 4);
+                     ...) __attribute__((format(printf, 3, 4)));
 
 static void
 complain(Complaint *complaint, const char *hint, const char *format, ...)

@@ -107,6 +107,12 @@ def test_what_is_missing_is_named_before_anything_is_built(
     assert "fatal error" not in done.stderr
 
 
+def test_a_compiler_that_is_missing_is_named(clone: Path, pg_install: PgInstall) -> None:
+    done = make(clone, "install", f"PG_CONFIG={pg_install.pg_config}", "CC=no-such-cc -O2")
+    assert done.returncode != 0
+    assert "there is no no-such-cc -O2. On Debian: sudo apt-get install gcc" in done.stderr
+
+
 def test_a_program_that_is_no_pg_config_is_said(clone: Path) -> None:
     done = make(clone, "install", "PG_CONFIG=/bin/false")
     assert done.returncode != 0
