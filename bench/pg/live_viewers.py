@@ -2,7 +2,7 @@
 
 A viewer loads a page, asks for the last minutes, and listens to the stream; the script of the
 Performance page asks what sessions did every ten seconds, or as seldom as the last answer says
-(stretch.js), that of the Flash cache page fetches the page again every five seconds (refresh.js).
+(range.js), that of the Flash cache page fetches the page again every five seconds (refresh.js).
 """
 
 import http.client
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
-#: As stretch.js and refresh.js have them.
+#: As range.js and refresh.js have them.
 STEP_S = 10
 SHOWN_S = 300
 REFRESH_S = 5.0

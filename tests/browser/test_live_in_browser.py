@@ -164,7 +164,7 @@ def test_without_script_every_figure_has_its_numbers(
     assert page.locator("[data-rows=waits] tbody tr").count() >= 1
     page.goto(f"{watched.address}/?from=2026-01-02&to=2026-01-01")
     assert (
-        "The stretch ends before it begins." in page.locator("#stretch [role=status]").inner_text()
+        "The range ends before it begins." in page.locator("#time-range [role=status]").inner_text()
     )
 
 
@@ -225,7 +225,7 @@ def test_what_is_shown_now_is_the_newest_sample(
             assert shown[figure.id][line.name][0] == in_words(value_of(line, sample))
 
 
-def test_dragging_marks_a_stretch_that_narrows_all_below_it(
+def test_dragging_marks_a_range_that_narrows_all_below_it(
     opened: Callable[..., Tab], watched: Watched
 ) -> None:
     tab = opened()
@@ -234,7 +234,9 @@ def test_dragging_marks_a_stretch_that_narrows_all_below_it(
     tab.until_true(lambda: watched.served.collector.segments.within(LONG_AGO, datetime.now(UTC)))
     page.locator("#pause").click()
     drag(page, "throughput", 0.1, 0.8)
-    tab.until("document.querySelector('#stretch [role=status]').textContent.startsWith('Marked')")
+    tab.until(
+        "document.querySelector('#time-range [role=status]').textContent.startsWith('Selected')"
+    )
     begin, end = (page.locator(f"#show [name={name}]").input_value() for name in ("from", "to"))
     inside = [one for one in samples(watched) if time_of(begin) < one["x"] <= time_of(end)]
     assert 2 <= len(inside) < len(samples(watched))
@@ -282,13 +284,15 @@ def test_a_finger_marks_along_the_time_and_scrolls_across(opened: Callable[..., 
     top = page.evaluate("scrollY")
     finger.move((left, middle), (left, middle - 80))
     tab.until(f"scrollY > {top}")
-    assert "Marked" not in page.locator("#stretch [role=status]").inner_text()
+    assert "Selected" not in page.locator("#time-range [role=status]").inner_text()
     tab.until(
         "new Promise(done => { const y = scrollY; setTimeout(() => done(y === scrollY), 100) })"
     )
     page.evaluate(f"scrollTo(0, {top})")
     finger.move((right, middle), (left, middle))
-    tab.until("document.querySelector('#stretch [role=status]').textContent.startsWith('Marked')")
+    tab.until(
+        "document.querySelector('#time-range [role=status]').textContent.startsWith('Selected')"
+    )
     width = page.eval_on_selector("#throughput .u-select", "one => one.clientWidth")
     assert width == pytest.approx(right - left, abs=0.1 * (right - left))
     assert page.get_by_role("button", name="Report for this range").is_enabled()
@@ -297,12 +301,12 @@ def test_a_finger_marks_along_the_time_and_scrolls_across(opened: Callable[..., 
         """Tap; a browser takes a tap right after a swipe for the end of that."""
         page.touchscreen.tap(left, middle)
         page.wait_for_timeout(100)
-        return "Marked" not in page.locator("#stretch [role=status]").inner_text()
+        return "Selected" not in page.locator("#time-range [role=status]").inner_text()
 
     tab.until_true(is_unmarked_by_a_tap)
 
 
-def test_a_marked_stretch_makes_its_report_as_a_file(
+def test_a_marked_range_makes_its_report_as_a_file(
     opened: Callable[..., Tab], watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pgflash.web.details.TAKEN_EVERY_S", 0.0)
@@ -445,7 +449,7 @@ def test_the_range_and_a_filter_are_in_the_address(opened: Callable[..., Tab]) -
     page.wait_for_url("**/?last=60")
 
 
-def test_the_keyboard_alone_marks_a_stretch(opened: Callable[..., Tab]) -> None:
+def test_the_keyboard_alone_marks_a_range(opened: Callable[..., Tab]) -> None:
     tab = opened()
     page = tab.alive(8)
     for _ in range(20):
@@ -468,9 +472,9 @@ def test_the_keyboard_alone_marks_a_stretch(opened: Callable[..., Tab]) -> None:
         return found
 
     tab.until_true(marks_some_work)
-    assert "Marked: " in page.locator("#stretch [role=status]").inner_text()
+    assert "Selected: " in page.locator("#time-range [role=status]").inner_text()
     page.keyboard.press("Escape")
-    assert "Marked" not in page.locator("#stretch [role=status]").inner_text()
+    assert "Selected" not in page.locator("#time-range [role=status]").inner_text()
 
 
 def test_the_flash_page_shows_what_the_views_show(
@@ -619,10 +623,10 @@ def test_the_tables_show_the_minutes_of_the_charts(
     def behind() -> tuple[float, float]:
         """Return how far the tables' beginning and end are before those of the charts."""
         words, first, last = page.evaluate(
-            "[document.querySelector('#stretch [role=status]').textContent,"
+            "[document.querySelector('#time-range [role=status]').textContent,"
             " ...['first', 'number'].map(name => Number(document.body.dataset[name]))]"
         )
-        if not words.startswith("As the charts"):
+        if not words.startswith("As in the charts"):
             return math.inf, math.inf
         shown = [one for one in samples(watched) if first <= one["number"] <= last]
         begin, end = re.findall(r"\d\d:\d\d:\d\d", words)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Who may open the live page, and has it take snapshots until the disk is full.
 
-A report of a stretch that the snapshots do not reach has one taken.  He asks for many at once, for
-stretches that end in a hundred years, and comes back every minute.
+A report of a range that the snapshots do not reach has one taken.  He asks for many at once, for
+ranges that end in a hundred years, and comes back every minute.
 """
 
 import threading
@@ -53,7 +53,7 @@ def count(server: Server) -> int:
 
 
 def report(page: Served, server: Server, *, ends: float, earlier: bool = False) -> Answer:
-    """Ask for the report of a stretch that ends so many seconds from now, by the server's clock."""
+    """Ask for the report of a range that ends so many seconds from now, by the server's clock."""
     with server.connect() as connection:
         (now,) = connection.execute("select clock_timestamp()").fetchone() or ()
     end = now + timedelta(seconds=ends)
@@ -65,7 +65,7 @@ def report(page: Served, server: Server, *, ends: float, earlier: bool = False) 
 def test_many_who_ask_at_once_have_one_snapshot_taken(
     server: Server, page: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fifteen requests at the same moment, each for another stretch that has just ended."""
+    """Fifteen requests at the same moment, each for another range that has just ended."""
     monkeypatch.setattr("pgflash.web.details.TAKEN_EVERY_S", 3600.0)  # we may be slow
     codes: list[int] = []
     together = threading.Barrier(15)
@@ -86,16 +86,16 @@ def test_many_who_ask_at_once_have_one_snapshot_taken(
     # And who comes later is told when to come again, by the page and by a sentence.
     again = report(page, server, ends=-0.01)
     assert (again.code, count(server)) == (429, 2)
-    assert " s old, older than the end of the stretch" in again.text
+    assert " s old, older than the end of the range" in again.text
     assert "Ask again in " in again.text
 
 
-def test_a_stretch_that_ends_in_the_future_is_refused(server: Server, page: Served) -> None:
+def test_a_range_that_ends_in_the_future_is_refused(server: Server, page: Served) -> None:
     """It would have a snapshot taken each time, and would never be complete."""
     for ends in (3600.0, 86400.0 * 365 * 50):
         answer = report(page, server, ends=ends)
         assert answer.code == 400
-        assert answer.text == "the stretch ends in the future, by the server's clock\n"
+        assert answer.text == "the range ends in the future, by the server's clock\n"
         assert report(page, server, ends=ends, earlier=True).code == 400
     assert count(server) == 1
 

@@ -14,7 +14,7 @@ from pgflash_lab.server import Server
 from support.patience import eventually
 
 Row = dict[str, Any]
-Stretch = tuple[datetime, datetime]
+TimeRange = tuple[datetime, datetime]
 
 
 def rows(server: Server, query: str, *parameters: object) -> list[Row]:
@@ -101,8 +101,8 @@ def repeating(server: Server, query: str) -> Iterator[int]:
         thread.join()
 
 
-def slept(server: Server, seconds: float, *, query: str = "select pg_sleep({})") -> Stretch:
-    """Let a session sleep until a look has seen it; return the stretch, by the server's clock."""
+def slept(server: Server, seconds: float, *, query: str = "select pg_sleep({})") -> TimeRange:
+    """Let a session sleep until a look has seen it; return the range, by the server's clock."""
     clock = "select clock_timestamp()"
     looks = (
         "select from pgflash_active_sessions where pid = pg_backend_pid()"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The live page in a browser's tab: wait for it, mark a stretch, read its numbers."""
+"""The live page in a browser's tab: wait for it, mark a range, read its numbers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ class Tab:
 
 
 def cells(page: "Page") -> dict[str, dict[str, list[str]]]:
-    """Return the two values of each line in each figure's table: present and stretch."""
+    """Return the two values of each line in each figure's table: present and range."""
     found: dict[str, dict[str, list[str]]] = page.evaluate(
         "Object.fromEntries([...document.querySelectorAll('[data-figure]')].map(one => [one.id,"
         " Object.fromEntries([...one.querySelectorAll('tbody tr')].map(row =>"
@@ -125,7 +125,7 @@ def cells(page: "Page") -> dict[str, dict[str, list[str]]]:
 
 
 def cell(page: "Page", figure: str, name: str, place: int) -> float:
-    """Return a number of a figure's table: 0 is the present, 1 the stretch."""
+    """Return a number of a figure's table: 0 is the present, 1 the range."""
     return number(cells(page)[figure][name][place])
 
 
@@ -145,7 +145,7 @@ def serious(page: "Page") -> list[str]:
 
 
 def mark(page: "Page", begin: float, end: float) -> None:
-    """Mark a stretch by typing its two times."""
+    """Mark a range by typing its two times."""
     for name, moment in (("from", begin), ("to", end)):
         text = datetime.fromtimestamp(moment, UTC).isoformat()
         page.locator(f"#show [name={name}]").fill(text)

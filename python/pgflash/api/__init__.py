@@ -66,10 +66,10 @@ from pgflash.collect.cache_view import read_cache
 from pgflash.collect.history import read_history
 from pgflash.collect.live import STATEMENT_TIMEOUT_MS
 from pgflash.collect.memory import CacheMemory
-from pgflash.collect.old_stretch import OldStretch, read_old_stretch
+from pgflash.collect.old_range import OldRange, read_old_range
 from pgflash.collect.probe import is_folder
 from pgflash.collect.segments import name_files
-from pgflash.collect.stretch import read_stretch
+from pgflash.collect.time_range import read_range
 from pgflash.live.tables import tables as sample_tables
 from pgflash.live.watch import Watch
 from pgflash.place import Seen
@@ -87,7 +87,7 @@ __all__ = [
     "CacheStatus",
     "Form",
     "Listener",
-    "OldStretch",
+    "OldRange",
     "OpenStore",
     "PgStore",
     "Seen",
@@ -130,11 +130,11 @@ __all__ = [
     "read_blocking",
     "read_cache",
     "read_history",
-    "read_old_stretch",
+    "read_old_range",
     "read_period",
     "read_prices",
     "read_probe",
-    "read_stretch",
+    "read_range",
     "render_period",
     "render_period_page",
     "report",

@@ -74,6 +74,6 @@ def report(
 def report_around(
     store: SnapshotStore, *, begin: datetime, end: datetime, every_row: bool = False
 ) -> AwrReport:
-    """Return the report on the snapshots around a stretch of time, chosen by heads_around()."""
+    """Return the report on the snapshots around a time range, chosen by heads_around()."""
     period = choose_around(store, begin, end)
     return make_report(period, rows_max=None) if every_row else make_report(period)

@@ -83,7 +83,7 @@ def serve_command(
 
     A role with pg_monitor is enough.  On a server without the extension it shows what is there,
     and says what is missing.  It changes nothing, but has a snapshot taken where the report of a
-    stretch needs one; it ends with Ctrl-C.
+    range needs one; it ends with Ctrl-C.
 
     Who looks is asked for a token.  It is shown where this runs in a terminal, and kept in a file
     that only you can read.

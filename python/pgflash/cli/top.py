@@ -19,7 +19,7 @@ from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import Table, print_json, table_text, words
 from pgflash.model.awr import ReportTable
-from pgflash.model.live import Sample, Stretch, StretchRow
+from pgflash.model.live import Sample, TimeRange, TimeRangeRow
 from pgflash.model.words import figure, percent
 
 
@@ -120,7 +120,7 @@ _ROWS_MIN = 3
 
 
 def _filled(
-    console: Console, page: RenderableType, minute: Stretch | None, height: int
+    console: Console, page: RenderableType, minute: TimeRange | None, height: int
 ) -> RenderableType:
     """Return a page with what sessions did in the last minute, as far as the window has room."""
     parts = [page]
@@ -135,15 +135,15 @@ def _filled(
 
 
 def _of_minute(
-    minute: Stretch | None,
-) -> Iterator[tuple[str, tuple[StretchRow, ...], str]]:
+    minute: TimeRange | None,
+) -> Iterator[tuple[str, tuple[TimeRangeRow, ...], str]]:
     if minute is not None:
         yield "Top SQL", minute.statements, "Statement"
         yield "Top waits", minute.waits, "Event"
         yield "Top sessions", minute.sessions, "Process"
 
 
-def _spent(rows: tuple[StretchRow, ...], named: str) -> RenderableType:
+def _spent(rows: tuple[TimeRangeRow, ...], named: str) -> RenderableType:
     """Return the rows as a table that is no wider than the window."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("Active", justify="right", no_wrap=True)

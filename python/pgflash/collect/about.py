@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgflash.collect.stretch import LOCAL
+from pgflash.collect.time_range import LOCAL
 from pgflash.model.live import About, Focus, LiveServer
 from pgflash.model.words import count, duration, figure, percent, size
 from pgflash.session import Connection, find_extension, said

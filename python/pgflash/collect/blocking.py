@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pgflash.collect.names import short_name
-from pgflash.collect.stretch import TEXT_MAX
+from pgflash.collect.time_range import TEXT_MAX
 from pgflash.model.live import LockRow
 from pgflash.session import Connection, said
 

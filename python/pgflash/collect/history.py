@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A stretch of time from the snapshots that the server keeps, as samples like the live ones.
+"""A time range from the snapshots that the server keeps, as samples like the live ones.
 
 The counters of a snapshot are a reading of that moment.  So what happened between two snapshots is
 computed as a second is from two readings: by the same code, with the same care for resets and
-restarts.  A long stretch has more snapshots than a chart has room for: some are skipped, which
+restarts.  A long range has more snapshots than a chart has room for: some are skipped, which
 loses nothing, since counters are subtracted.  What sessions did is kept from snapshot to snapshot
-and by the minute; the server adds it up over all snapshots of the stretch.
+and by the minute; the server adds it up over all snapshots of the range.
 """
 
 import itertools
@@ -28,7 +28,7 @@ from pgflash.session import Connection, said
 
 ROWS_MAX = 120
 
-#: One more snapshot at either end, so that the ends of the stretch are covered.
+#: One more snapshot at either end, so that the ends of the range are covered.
 _HEADS = """
 select snapshot_id, taken_at, started_at from {schema}.pgflash_snapshots
  where taken_at >= coalesce((select max(taken_at) from {schema}.pgflash_snapshots
@@ -75,7 +75,7 @@ Records = list[dict[str, Value]]
 def read_history(
     connection: Connection, server: LiveServer, *, begin: datetime, end: datetime
 ) -> History:
-    """Return what the server's snapshots tell of a stretch."""
+    """Return what the server's snapshots tell of a range."""
     if not server.schema:
         return History(
             begin="",
@@ -196,7 +196,7 @@ class _History:
                 for section, (name, where) in (("samples", _SAMPLES), ("sample_looks", _LOOKS))
             )
         except psycopg.errors.QueryCanceled:
-            self._missing["sessions"] = "adding them up takes too long: mark a shorter stretch"
+            self._missing["sessions"] = "adding them up takes too long: mark a shorter range"
             return {}, {}
         return _by_place(spent), _by_place(looked)
 

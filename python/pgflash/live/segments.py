@@ -3,7 +3,7 @@
 
 While somebody watches, the collector looks every ten seconds for changes; if very many files
 change, it looks less often, so that it costs little.  The requests between two looks are kept: the
-files that took most time one by one, the others together, so memory is limited.  A stretch gets a
+files that took most time one by one, the others together, so memory is limited.  A range gets a
 part of each interval in proportion to the time that they share.
 
 Locking: the collector's thread replaces intervals whole; readers use the tuple that they find.
@@ -16,7 +16,7 @@ from heapq import nlargest
 from operator import add, sub
 
 from pgflash.collect.segments import FILES_MAX
-from pgflash.model.live import FileChange, FileCount, FileKey, FileRow, Span, StretchRow
+from pgflash.model.live import FileChange, FileCount, FileKey, FileRow, Span, TimeRangeRow
 from pgflash.model.words import count, percent, size
 
 #: How often the counts are looked at, in samples.
@@ -81,7 +81,7 @@ class Segments:
         return asked
 
     def within(self, begin: datetime, end: datetime) -> dict[FileKey, FileCount]:
-        """Return the requests to files in a stretch of time."""
+        """Return the requests to files in a time range."""
         found: dict[FileKey, FileCount] = {}
         for _shared, share, (_first, _last, counts) in self._shared(begin, end):
             for key, one in counts.items():
@@ -107,7 +107,7 @@ class Segments:
     def _shared(
         self, begin: datetime, end: datetime
     ) -> Iterator[tuple[timedelta, float, _Interval]]:
-        """Yield the intervals that share time with a stretch, how much, and what part of theirs."""
+        """Yield the intervals that share time with a range, how much, and what part of theirs."""
         for interval in self._intervals:
             first, last, _counts = interval
             shared = min(last, end) - max(first, begin)
@@ -133,11 +133,11 @@ def top_files(found: Mapping[FileKey, FileCount]) -> list[FileKey]:
 
 def rows(
     found: Mapping[FileKey, FileCount], names: Mapping[FileKey, str], keys: Iterable[FileKey]
-) -> tuple[StretchRow, ...]:
+) -> tuple[TimeRangeRow, ...]:
     """Return these files' rows for a page."""
     total_ms = sum(one.time_ms for one in found.values())
     return tuple(
-        StretchRow(
+        TimeRangeRow(
             name=names.get(key, str(key[2])),
             detail=_words(found[key]),
             wait_class="reads" if found[key].read_ms >= found[key].write_ms else "writes",

@@ -16,11 +16,11 @@ import msgspec
 from psycopg import sql
 
 from pgflash.collect.live import STATEMENT_TIMEOUT_MS
-from pgflash.collect.stretch import read_stretch
+from pgflash.collect.time_range import read_range
 from pgflash.errors import PgflashError
 from pgflash.live.collector import Collector, Status
 from pgflash.live.ring import Ring
-from pgflash.model.live import LiveServer, Sample, Stretch
+from pgflash.model.live import LiveServer, Sample, TimeRange
 from pgflash.model.words import duration
 from pgflash.session import Connection, connect, said
 
@@ -44,7 +44,7 @@ class Watch:
         self._waits = True
         self._connection: Connection | None = None
         self._asked_s = -ASKED_EVERY_S
-        self._minute: Stretch | None = None
+        self._minute: TimeRange | None = None
 
     @property
     def status(self) -> Status:
@@ -64,7 +64,7 @@ class Watch:
         """End the iteration, from any thread."""
         self._collector.ring.append("end", lambda _number: None)
 
-    def minute(self, sample: Sample) -> Stretch | None:
+    def minute(self, sample: Sample) -> TimeRange | None:
         """Return what sessions did in the minute before a sample; None if nobody tells."""
         server = self.server
         if server is None or time.monotonic() - self._asked_s < ASKED_EVERY_S:
@@ -72,7 +72,7 @@ class Watch:
         self._asked_s = time.monotonic()
         end = datetime.fromisoformat(sample.at)
         try:
-            self._minute = read_stretch(self._session(), server, begin=end - MINUTE, end=end)
+            self._minute = read_range(self._session(), server, begin=end - MINUTE, end=end)
         except PgflashError:  # the state says what is the matter with the server
             self.close()
             self._minute = None

@@ -21,7 +21,7 @@ class SessionsSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A stretch of time, by the intervals between snapshots."""
+    """A time range, by the intervals between snapshots."""
 
     #: The time that the rows cover: from the first snapshot used to the last; "" without any.
     begin: str

@@ -226,7 +226,7 @@ class LockRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A part of a stretch of time."""
+    """A part of a time range."""
 
     #: Its end.
     at: str
@@ -238,8 +238,8 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StretchRow:
-    """One of the rows that took most of a stretch of time."""
+class TimeRangeRow:
+    """One of the rows that took most of a time range."""
 
     name: str
     #: A statement's text, a session's user and database, or the requests to a relation.
@@ -247,25 +247,25 @@ class StretchRow:
     #: The class in which most time was spent; for a relation, reads or writes.
     wait_class: str
     seconds: float
-    #: Share of the stretch's database time; for a relation, of the time spent on all files.
+    #: Share of the range's database time; for a relation, of the time spent on all files.
     share: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """What sessions did in a stretch of time, as far as the sampler or the snapshots know."""
+class TimeRange:
+    """What sessions did in a time range, as far as the sampler or the snapshots know."""
 
     begin: str
     end: str
     #: The time from which on something is known; "" if nothing is.
     remembered_from: str
     seconds: float
-    #: memory: the sampler's; snapshots: those around the stretch, by the minute.
+    #: memory: the sampler's; snapshots: those around the range, by the minute.
     source: str = "memory"
-    waits: tuple[StretchRow, ...] = ()
-    statements: tuple[StretchRow, ...] = ()
-    sessions: tuple[StretchRow, ...] = ()
-    segments: tuple[StretchRow, ...] = ()
+    waits: tuple[TimeRangeRow, ...] = ()
+    statements: tuple[TimeRangeRow, ...] = ()
+    sessions: tuple[TimeRangeRow, ...] = ()
+    segments: tuple[TimeRangeRow, ...] = ()
     #: What is in focus, over time; nothing if all is.
     spans: tuple[Span, ...] = ()
     #: By "user", "database", "application" and "client": those in which most time was spent.

@@ -532,7 +532,7 @@ def _line(frame: _Frame, spans: Sequence[Span], values: Sequence[float | None]) 
 
 
 def _runs(spans: Sequence[Span], values: Sequence[float | None]) -> list[tuple[int, int]]:
-    """Return the first and last position of each stretch without a gap."""
+    """Return the first and last position of each range without a gap."""
     runs: list[tuple[int, int]] = []
     for i, value in enumerate(values):
         if value is None:

@@ -144,7 +144,7 @@ class _Routes:
         values = pages.performance(self.collector, begin=begin, end=end, focus=focus)
         try:
             if (begin or end) and not error:
-                values |= pages.marked(await self._stretch(begin, end, focus))
+                values |= pages.marked(await self._time_range(begin, end, focus))
             if not focus.is_all and self.collector.server is not None:
                 found = await asyncio.to_thread(self.details.about, self.collector.server, focus)
                 values["about"] = msgspec.json.decode(found)
@@ -256,24 +256,24 @@ class _Routes:
             raise HTTPException(400, "after is EPOCH-NUMBER, as an event's id is.")
         return int(number) if epoch == self.collector.ring.epoch else 0
 
-    async def stretch(self, request: Request) -> Response:
-        """Answer with what sessions did in a stretch of time."""
+    async def time_range(self, request: Request) -> Response:
+        """Answer with what sessions did in a time range."""
         query = request.query_params
         focus = read_focus(query)
-        body = await self._stretch(query.get("from", ""), query.get("to", ""), focus)
+        body = await self._time_range(query.get("from", ""), query.get("to", ""), focus)
         return Response(body, media_type="application/json")
 
-    async def _stretch(self, begin: str, end: str, focus: Focus) -> bytes:
+    async def _time_range(self, begin: str, end: str, focus: Focus) -> bytes:
         times = read_times(begin, end)
         server = self.collector.server
         if server is None:
             raise BusyError(self.collector.status.page)
-        return await asyncio.to_thread(self.details.stretch, server, *times, focus)
+        return await asyncio.to_thread(self.details.time_range, server, *times, focus)
 
     async def report(self, request: Request) -> Response:
-        """Answer with the report of a stretch, as a file: it contains styles, which no page may."""
+        """Answer with the report of a range, as a file: it contains styles, which no page may."""
         form = _form(await request.body())
-        # A viewer whose request is refused returns to the marked stretch.
+        # A viewer whose request is refused returns to the marked range.
         request.state.back = {name: form.get(name, "")[:40] for name in ("from", "to")}
         begin, end = read_times(form.get("from", ""), form.get("to", ""))
         earlier = _seconds(form.get("earlier_s", "")) if "earlier_s" in form else None
@@ -382,7 +382,7 @@ class _Stream(StreamingResponse):
 
 
 def _seconds(word: str) -> timedelta:
-    """Return how much earlier the stretch for a comparison is."""
+    """Return how much earlier the range for a comparison is."""
     if not word.isascii() or not word.isdecimal() or not 1 <= len(word) <= 8 or int(word) == 0:
         raise UsageError("earlier_s is a number of seconds")
     return timedelta(seconds=int(word))
@@ -445,7 +445,7 @@ def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> AS
         ("/cache", routes.flash),
         ("/live/samples", routes.samples),
         ("/live/events", routes.events),
-        ("/live/details", routes.stretch),
+        ("/live/details", routes.time_range),
         *routes.data.routes(),
         *((guest.path, routes.guest(guest)) for guest in guests),
         *(route for guest in guests for route in guest.routes),

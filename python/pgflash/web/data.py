@@ -46,7 +46,7 @@ class Data:
         return Response(body, media_type=_JSON)
 
     async def history(self, request: Request) -> Response:
-        """Answer with what the snapshots show of a stretch."""
+        """Answer with what the snapshots show of a range."""
         query = request.query_params
         begin, end = read_times(query.get("from", ""), query.get("to", ""))
         body = await asyncio.to_thread(self._details.history, self._server(), begin, end)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The contents of a marked stretch of time, and its reports; the contents of the cache.
+"""The contents of a marked time range, and its reports; the contents of the cache.
 
 Queries run on a session of their own, one at a time, so that viewers cannot load the server: each
 answer is kept, and serves all who ask for the same.  If another server answers behind the same DSN,
 the session is opened again.  A DSN may lead to several servers: one that is not the watched server
-is not queried.  Two times name a stretch; anything that is not a time, or not a stretch, is refused
+is not queried.  Two times name a range; anything that is not a time, or not a range, is refused
 in a sentence.
 """
 
@@ -26,23 +26,23 @@ from psycopg import sql
 from pgflash import api
 from pgflash.api import (
     STATEMENT_TIMEOUT_MS,
-    OldStretch,
+    OldRange,
     PgStore,
     name_files,
     read_about,
     read_blocking,
     read_cache,
     read_history,
-    read_old_stretch,
-    read_stretch,
+    read_old_range,
+    read_range,
 )
 from pgflash.errors import PgflashError, UsageError
 from pgflash.live.segments import Segments, rows, top_files
-from pgflash.model.live import Focus, LiveServer, Stretch
+from pgflash.model.live import Focus, LiveServer, TimeRange
 from pgflash.model.words import duration
 from pgflash.session import Connection, connect, said
 
-STRETCH_MAX = timedelta(days=31)
+RANGE_MAX = timedelta(days=31)
 KEPT_MAX = 64
 #: What sessions did is known after seconds, the requests to files after ten.
 SETTLED = timedelta(seconds=15)
@@ -51,7 +51,7 @@ CACHE_KEPT_S = 2.0
 #: The same for the snapshots: viewers ask for whole minutes, so that they ask for the same.
 HISTORY_KEPT_S = 45.0
 RECENT_MAX = 64
-#: The same for a stretch that is not over.
+#: The same for a range that is not over.
 UNSETTLED_KEPT_S = 5.0
 #: When scripts ask again what sessions did, in seconds: the first of these that is so many times as
 #: long as the answer took.
@@ -82,7 +82,7 @@ class TooOftenError(PgflashError):
 
 
 def read_times(begin: str, end: str) -> tuple[datetime, datetime]:
-    """Return the two times that name a stretch."""
+    """Return the two times that name a range."""
     times = []
     for name, word in (("from", begin), ("to", end)):
         try:
@@ -94,9 +94,9 @@ def read_times(begin: str, end: str) -> tuple[datetime, datetime]:
         times.append(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
     first, last = times
     if last <= first:
-        raise UsageError("the stretch ends before it begins")
-    if last - first > STRETCH_MAX:
-        raise UsageError(f"the stretch is longer than {STRETCH_MAX.days} days")
+        raise UsageError("the range ends before it begins")
+    if last - first > RANGE_MAX:
+        raise UsageError(f"the range is longer than {RANGE_MAX.days} days")
     return first, last
 
 
@@ -115,7 +115,7 @@ def read_focus(words: Mapping[str, str]) -> Focus:
 
 
 class Details:
-    """Answers what happened in a stretch of time."""
+    """Answers what happened in a time range."""
 
     def __init__(
         self,
@@ -140,13 +140,13 @@ class Details:
         self._of = ""
         self.asked = 0
 
-    def stretch(
+    def time_range(
         self, server: LiveServer, begin: datetime, end: datetime, focus: Focus = ALL
     ) -> bytes:
-        """Return a stretch as JSON; this blocks, so keep it out of the event loop."""
+        """Return a range as JSON; this blocks, so keep it out of the event loop."""
         with self._in_turn():
             key = (_name(server), begin.isoformat(), f"{end.isoformat()} {focus}")
-            recent = (key[0], f"stretch {' '.join(key[1:])}")
+            recent = (key[0], f"range {' '.join(key[1:])}")
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
@@ -154,17 +154,17 @@ class Details:
                 return found
             self.asked += 1
             began_s = time.monotonic()
-            now, stretch = self._ask(
+            now, time_range = self._ask(
                 server,
                 lambda one: (
                     _clock_and_role(one)[0],
-                    self._stretch(one, server, begin, end, focus),
+                    self._time_range(one, server, begin, end, focus),
                 ),
             )
             found = msgspec.json.encode(
-                replace(stretch, again_s=_again_s(time.monotonic() - began_s))
+                replace(time_range, again_s=_again_s(time.monotonic() - began_s))
             )
-            # A stretch that is not over yet, by the server's clock, may still gain data.
+            # A range that is not over yet, by the server's clock, may still gain data.
             if end < now - SETTLED:
                 self._kept[key] = found
                 while len(self._kept) > KEPT_MAX:
@@ -173,18 +173,18 @@ class Details:
                 self._keep_recent(recent, found, UNSETTLED_KEPT_S)
             return found
 
-    def _stretch(
+    def _time_range(
         self,
         connection: Connection,
         server: LiveServer,
         begin: datetime,
         end: datetime,
         focus: Focus,
-    ) -> Stretch:
-        found = read_stretch(connection, server, begin=begin, end=end, focus=focus)
+    ) -> TimeRange:
+        found = read_range(connection, server, begin=begin, end=end, focus=focus)
         remembered_s = _remembered_s(found, begin, end)
         if remembered_s < (end - begin).total_seconds():
-            old = read_old_stretch(connection, server, begin=begin, end=end, focus=focus)
+            old = read_old_range(connection, server, begin=begin, end=end, focus=focus)
             if old is not None and old.known_s > remembered_s:
                 return _only(_with_files(old, focus), focus)
         counts = self._segments.within(begin, end)
@@ -216,7 +216,7 @@ class Details:
         return self._for_a_while(server, "blocking", CACHE_KEPT_S, read_blocking)
 
     def history(self, server: LiveServer, begin: datetime, end: datetime) -> bytes:
-        """Return what the snapshots show of a stretch as JSON; this blocks."""
+        """Return what the snapshots show of a range as JSON; this blocks."""
         return self._for_a_while(
             server,
             f"{begin.isoformat()} {end.isoformat()}",
@@ -248,7 +248,7 @@ class Details:
             self._recent.popitem(last=False)
 
     def report(self, begin: datetime, end: datetime, *, earlier: timedelta | None = None) -> str:
-        """Return the report of a stretch's snapshots, or its comparison with an earlier stretch."""
+        """Return the report of a range's snapshots, or its comparison with an earlier range."""
         with self._in_turn(), PgStore(self._dsn) as store:
             self._catch_up(store, begin, end)
             now = api.report_around(store, begin=begin, end=end, every_row=earlier is not None)
@@ -260,10 +260,10 @@ class Details:
             return api.render_period(api.compare(before, now), "html")
 
     def _catch_up(self, store: PgStore, begin: datetime, end: datetime) -> None:
-        """Take a snapshot if the last one is older than the end of a stretch."""
+        """Take a snapshot if the last one is older than the end of a range."""
         now, standby = _clock_and_role(store.connection)
         if end > now:
-            raise UsageError("the stretch ends in the future, by the server's clock")
+            raise UsageError("the range ends in the future, by the server's clock")
         heads = store.list()
         if not heads or heads[0].taken_at > begin or heads[-1].taken_at >= end:
             return
@@ -274,7 +274,7 @@ class Details:
         age_s = (now - heads[-1].taken_at).total_seconds()
         if age_s < TAKEN_EVERY_S:
             raise TooOftenError(
-                f"the last snapshot is {duration(age_s)} old, older than the end of the stretch, "
+                f"the last snapshot is {duration(age_s)} old, older than the end of the range, "
                 f"and the next one is taken when it is {duration(TAKEN_EVERY_S)}",
                 hint=f"Ask again in {math.ceil(TAKEN_EVERY_S - age_s)} seconds.",
             )
@@ -368,27 +368,27 @@ def _again_s(took_s: float) -> float:
     return next((one for one in AGAIN_S if one >= AGAIN_PART * took_s), AGAIN_S[-1])
 
 
-def _remembered_s(found: Stretch, begin: datetime, end: datetime) -> float:
-    """Return how many seconds of a stretch the sampler remembers."""
+def _remembered_s(found: TimeRange, begin: datetime, end: datetime) -> float:
+    """Return how many seconds of a range the sampler remembers."""
     if not found.remembered_from:
         return 0.0
     since = max(begin, datetime.fromisoformat(found.remembered_from))
     return max((end - since).total_seconds(), 0.0)
 
 
-def _with_files(old: OldStretch, focus: Focus) -> Stretch:
-    """Return a stretch from the snapshots, with the relations that took most time."""
+def _with_files(old: OldRange, focus: Focus) -> TimeRange:
+    """Return a range from the snapshots, with the relations that took most time."""
     names = {(0, 0, number): name for number, name in enumerate(old.files)}
     counts = {key: old.files[name] for key, name in names.items()}
     keys = [key for key in counts if names[key] == focus.relation]
     return replace(
-        old.stretch,
-        spans=() if focus.relation else old.stretch.spans,
+        old.time_range,
+        spans=() if focus.relation else old.time_range.spans,
         segments=rows(counts, names, keys if focus.relation else top_files(counts)),
     )
 
 
-def _only(found: Stretch, focus: Focus) -> Stretch:
+def _only(found: TimeRange, focus: Focus) -> TimeRange:
     """Leave out what is not about the focus: samples name no relations, files no sessions."""
     if focus.relation:
         why = "nothing says which relation a session waits for"

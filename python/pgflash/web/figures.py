@@ -50,9 +50,9 @@ class Figure:
     #: A value that is drawn as a line of its own, and its name.
     limit: tuple[float, str] | None = None
     note: str = ""
-    #: How the values of a stretch are merged: their mean, or the highest.
+    #: How the values of a range are merged: their mean, or the highest.
     over: str = "mean"
-    #: Shows the spans of a stretch, not the live samples; so it has no present value.
+    #: Shows the spans of a range, not the live samples; so it has no present value.
     past: bool = False
 
     @property

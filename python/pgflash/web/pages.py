@@ -17,7 +17,7 @@ import msgspec
 from pgflash.live.collector import Collector
 from pgflash.live.ring import Ring
 from pgflash.live.tables import NOTHING_YET, tables
-from pgflash.model.live import Focus, Sample, Stretch
+from pgflash.model.live import Focus, Sample, TimeRange
 from pgflash.model.words import percent, sentence
 from pgflash.report.printed import print_table
 from pgflash.web import cache_words, figures
@@ -55,7 +55,7 @@ def standing(collector: Collector) -> dict[str, object]:
 
 
 def performance(collector: Collector, *, begin: str, end: str, focus: Focus) -> dict[str, object]:
-    """Return the contents of the Performance page; marked() adds the stretch's own tables."""
+    """Return the contents of the Performance page; marked() adds the range's own tables."""
     sample, plain = newest_sample(collector.ring)
     live = collector.status.state == "live"
     drawn = figures.performance(sample, collector.server)
@@ -89,7 +89,7 @@ def performance(collector: Collector, *, begin: str, end: str, focus: Focus) -> 
     }
 
 
-#: Rows that stand for many things, and so are no link; stretch.js has them, too.
+#: Rows that stand for many things, and so are no link; range.js has them, too.
 UNNAMED = ("without an identifier", "all others together", "without a name")
 
 _TITLES = {
@@ -116,17 +116,17 @@ def _address(times: Mapping[str, str], chosen: Mapping[str, str], name: str, wor
 
 
 def marked(answer: bytes) -> dict[str, object]:
-    """Return the page's contents for a marked stretch, from the answer that scripts get."""
-    stretch = msgspec.json.decode(answer, type=Stretch)
-    length = datetime.fromisoformat(stretch.end) - datetime.fromisoformat(stretch.begin)
+    """Return the page's contents for a marked range, from the answer that scripts get."""
+    time_range = msgspec.json.decode(answer, type=TimeRange)
+    length = datetime.fromisoformat(time_range.end) - datetime.fromisoformat(time_range.begin)
     found: dict[str, object] = {
         "details": msgspec.json.decode(answer),
         "length_s": length.total_seconds(),
     }
-    if stretch.spans:
+    if time_range.spans:
         found["sample"] = {
-            "aas": _mean([(one.elapsed_s, one.aas) for one in stretch.spans]),
-            "files": _mean([(one.elapsed_s, one.files) for one in stretch.spans]),
+            "aas": _mean([(one.elapsed_s, one.aas) for one in time_range.spans]),
+            "files": _mean([(one.elapsed_s, one.files) for one in time_range.spans]),
         }
     return found
 

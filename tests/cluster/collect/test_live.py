@@ -136,19 +136,19 @@ def test_looks_of_the_sampler_are_taken_once_each(with_extension: Server) -> Non
                 reading = reader.read()
                 seconds += sum(w.seconds for w in reading.waits if w.event == "Timeout:PgSleep")
                 covered += reading.covered_s
-        stretch = (begin, reader._newest)
+        time_range = (begin, reader._newest)
         (slept,) = (
             connection.execute(
                 "select sum(seconds)::float8 from odd_place.pgflash_active_sessions "
                 "where sampled_at >= %s and sampled_at < %s and wait_event = 'PgSleep'",
-                stretch,
+                time_range,
             ).fetchone()
             or ()
         )
         (known,) = (
             connection.execute(
                 "select sum(seconds)::float8 from odd_place.pgflash_sample_minutes(%s, %s)",
-                stretch,
+                time_range,
             ).fetchone()
             or ()
         )

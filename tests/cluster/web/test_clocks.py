@@ -51,7 +51,7 @@ def ahead_s(page: Served) -> float:
     return (newest - datetime.now(UTC)).total_seconds()
 
 
-def test_a_stretch_is_over_when_the_server_s_clock_says_so(
+def test_a_range_is_over_when_the_server_s_clock_says_so(
     behind: tuple[Server, Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pgflash.web.details.SETTLED", SETTLED)
@@ -67,14 +67,14 @@ def test_a_stretch_is_over_when_the_server_s_clock_says_so(
         begin, end = slept(server, 0.5)
         unseen_s = sampler(server)["gap_seconds"] - unseen_s
         for asked in (1, 2):  # it has just ended there, though an hour ago by our clock
-            found = json.loads(details.stretch(known, begin, end))
+            found = json.loads(details.time_range(known, begin, end))
             (sleep,) = [one for one in found["waits"] if one["name"] == "Timeout:PgSleep"]
             # To the look at either end, of which there are ten a second.
             assert 0.3 - unseen_s <= sleep["seconds"] <= (end - begin).total_seconds() + 0.2
             assert details.asked == asked
         old = (begin - 2 * SETTLED, begin - SETTLED)
-        details.stretch(known, *old)
-        details.stretch(known, *old)
+        details.time_range(known, *old)
+        details.time_range(known, *old)
         assert details.asked == 3
         details.stop()
 

@@ -12,9 +12,9 @@ import pytest
 
 from pgflash.collect.cache_view import read_cache
 from pgflash.collect.live import LiveReader
-from pgflash.collect.old_stretch import read_old_stretch
+from pgflash.collect.old_range import read_old_range
 from pgflash.errors import PgflashError
-from pgflash.model.live import Stretch
+from pgflash.model.live import TimeRange
 from pgflash.session import Connection, connect, said
 from pgflash.web.details import Details
 from pgflash_lab.postgres import PgInstall
@@ -266,13 +266,13 @@ def test_the_repository_tells_what_was_done_between_snapshots(
         one["aas"].get("Application", 0) * one["elapsed_s"] for one in found["sessions"]
     )
     assert by_minute == pytest.approx(sum(slept), abs=0.3 + unseen_s)
-    # A stretch within the first interval gets that interval.
+    # A range within the first interval gets that interval.
     (only,) = asked(page, first, middle)["rows"]
     assert only["at"] == busy["at"]
     assert only["commits_s"] == busy["commits_s"]
 
 
-def test_a_stretch_that_the_sampler_forgot_is_told_from_the_snapshots(
+def test_a_range_that_the_sampler_forgot_is_told_from_the_snapshots(
     cached: CachedServer,
 ) -> None:
     snapshot(cached)
@@ -297,9 +297,9 @@ def test_a_stretch_that_the_sampler_forgot_is_told_from_the_snapshots(
     middle = begin + (end - begin) / 2
     with connect(cached.server.conninfo()) as connection:
         known = LiveReader(connection).server
-        found = read_old_stretch(connection, known, begin=begin, end=end)
-        half = read_old_stretch(connection, known, begin=begin, end=middle)
-        none = read_old_stretch(
+        found = read_old_range(connection, known, begin=begin, end=end)
+        half = read_old_range(connection, known, begin=begin, end=middle)
+        none = read_old_range(
             connection, known, begin=begin - timedelta(days=9), end=begin - timedelta(days=8)
         )
         (last,) = (
@@ -317,17 +317,17 @@ def test_a_stretch_that_the_sampler_forgot_is_told_from_the_snapshots(
     assert none is None
     assert found is not None
     assert half is not None
-    stretch = found.stretch
-    assert (stretch.source, stretch.sessions) == ("snapshots", ())
-    assert "sessions" in stretch.missing
+    time_range = found.time_range
+    assert (time_range.source, time_range.sessions) == ("snapshots", ())
+    assert "sessions" in time_range.missing
     # A snapshot is of the moment at which it begins to be taken, so the end has none yet.
     assert found.known_s == (last - begin).total_seconds()
     assert half.known_s == min((middle - begin).total_seconds(), found.known_s)
-    sleep = {one.name: one for one in stretch.waits}["Timeout:PgSleep"]
-    # Minutes are spread evenly: of all that was slept in them the stretch has its part.
+    sleep = {one.name: one for one in time_range.waits}["Timeout:PgSleep"]
+    # Minutes are spread evenly: of all that was slept in them the range has its part.
     assert 0 < sleep.seconds <= slept * (end - begin).total_seconds() / 60 + 1e-6
     assert sleep.wait_class == "Application"
-    # Files are by the interval, nearly all of which is the stretch.
+    # Files are by the interval, nearly all of which is the range.
     read = found.files["kept"]
     assert read.reads > 100
     assert read.flash_reads > 0
@@ -336,7 +336,7 @@ def test_a_stretch_that_the_sampler_forgot_is_told_from_the_snapshots(
     assert half.files["kept"].reads == pytest.approx(read.reads * shorter, rel=1e-6)
 
 
-def test_a_brushed_stretch_of_long_ago_comes_from_the_snapshots(
+def test_a_brushed_range_of_long_ago_comes_from_the_snapshots(
     cached: CachedServer, page: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot(cached)
@@ -346,14 +346,14 @@ def test_a_brushed_stretch_of_long_ago_comes_from_the_snapshots(
     snapshot(cached)
     end = now(cached)
 
-    def forgotten(*_asked: object, **_when: object) -> Stretch:
-        return Stretch(begin="", end="", remembered_from=end.isoformat(), seconds=0.0)
+    def forgotten(*_asked: object, **_when: object) -> TimeRange:
+        return TimeRange(begin="", end="", remembered_from=end.isoformat(), seconds=0.0)
 
-    monkeypatch.setattr("pgflash.web.details.read_stretch", forgotten)
+    monkeypatch.setattr("pgflash.web.details.read_range", forgotten)
     times = urlencode({"from": begin.isoformat(), "to": end.isoformat()})
     found = page.ask(f"/live/details?{times}").json
     assert found["source"] == "snapshots"
-    assert "This is from the snapshots, by the minute." in page.ask(f"/?{times}").text
+    assert "This is from the snapshots, per minute." in page.ask(f"/?{times}").text
     assert found["begin"] == begin.isoformat()
     assert "kept" in [one["name"] for one in found["segments"]]
     assert sum(one["share"] for one in found["segments"]) <= 1.0 + 1e-9
@@ -405,9 +405,7 @@ def test_nothing_is_made_of_a_difference_over_a_restart(cached: CachedServer, pa
         ("2026-01-01", "9999-12-31", "in the year 9999"),
     ],
 )
-def test_absurd_stretches_have_no_history(
-    page: Served, begin: str, end: str, sentence: str
-) -> None:
+def test_absurd_ranges_have_no_history(page: Served, begin: str, end: str, sentence: str) -> None:
     answer = page.ask(f"/live/history?{urlencode({'from': begin, 'to': end})}")
     assert answer.code == 400
     assert sentence in answer.text

@@ -84,7 +84,7 @@ def test_a_promoted_standby_takes_over_and_every_page_says_so(
         for page in (one, other):
             assert min(made["commits_s"] for made in told(page, "sample")) >= 0
             assert ", a standby" not in page.ask("/").text
-            # Questions about a stretch are answered by the new one, too.
+            # Questions about a range are answered by the new one, too.
             end = datetime.now(UTC)
             times = {"from": (end - timedelta(minutes=1)).isoformat(), "to": end.isoformat()}
             assert page.ask(f"/live/details?{urlencode(times)}").code == 200

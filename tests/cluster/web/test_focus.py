@@ -41,7 +41,7 @@ def page(server: Server) -> Iterator[Served]:
         yield one
 
 
-def stretch(page: Served, begin: datetime, end: datetime, **focus: object) -> dict[str, Any]:
+def time_range(page: Served, begin: datetime, end: datetime, **focus: object) -> dict[str, Any]:
     words = {"from": begin.isoformat(), "to": end.isoformat(), **focus}
     found: dict[str, Any] = page.ask(f"/live/details?{urlencode(words)}").json
     return found
@@ -52,7 +52,7 @@ def named(application: str) -> str:
 
 
 def seen(page: Served, pid: int, begin: datetime) -> bool:
-    rows = stretch(page, begin, datetime.now(UTC))["sessions"]
+    rows = time_range(page, begin, datetime.now(UTC))["sessions"]
     return str(pid) in [one["name"] for one in rows]
 
 
@@ -66,21 +66,21 @@ def test_an_application_and_a_session_are_shown_alone_while_they_are_connected(
     ):
         until(lambda: seen(page, shop, begin) and seen(page, report, begin))
         end = datetime.now(UTC)
-        both = stretch(page, begin, end)
+        both = time_range(page, begin, end)
         assert {"webshop", "reporting"} <= set(both["names"]["application"])
         assert "local" in both["names"]["client"]
         assert both["spans"] == []
         assert "postgres in postgres, webshop" in [one["detail"] for one in both["sessions"]]
-        alone = stretch(page, begin, end, application="webshop")
+        alone = time_range(page, begin, end, application="webshop")
         assert [one["name"] for one in alone["sessions"]] == [str(shop)]
         assert [one["name"] for one in alone["waits"]] == ["Timeout:PgSleep"]
         assert alone["sessions"][0]["share"] == pytest.approx(1.0)
         assert alone["segments"] == []
-        assert stretch(page, begin, end, session=report)["seconds"] > 0
-        assert stretch(page, begin, end, session=report, application="webshop")["seconds"] == 0
-        assert stretch(page, begin, end, client="192.0.2.1")["seconds"] == 0
-        assert stretch(page, begin, end, user="postgres", database="postgres")["seconds"] > 0
-        assert stretch(page, begin, end, database="template1")["seconds"] == 0
+        assert time_range(page, begin, end, session=report)["seconds"] > 0
+        assert time_range(page, begin, end, session=report, application="webshop")["seconds"] == 0
+        assert time_range(page, begin, end, client="192.0.2.1")["seconds"] == 0
+        assert time_range(page, begin, end, user="postgres", database="postgres")["seconds"] > 0
+        assert time_range(page, begin, end, database="template1")["seconds"] == 0
         text = page.ask(f"/?{urlencode({'session': shop})}").text
         assert "select pg_sleep(600)" in text
         assert "webshop" in text
@@ -92,7 +92,7 @@ def test_what_is_in_focus_over_time_adds_up(server: Server, page: Served) -> Non
     unseen = sampler(server)["gap_seconds"] - unseen
     begin -= timedelta(seconds=2)
     until(lambda: sampler(server)["newest_at"] > end)  # nothing more comes from before
-    found = stretch(page, begin, end, wait="Timeout:PgSleep")
+    found = time_range(page, begin, end, wait="Timeout:PgSleep")
     spent = sum(span["elapsed_s"] * sum(span["aas"].values()) for span in found["spans"])
     assert spent == pytest.approx(found["seconds"])
     assert 1.0 - unseen <= found["seconds"] <= (end - begin).total_seconds()
@@ -100,9 +100,9 @@ def test_what_is_in_focus_over_time_adds_up(server: Server, page: Served) -> Non
     assert 1.0 <= sum(lengths) <= (end - begin).total_seconds() + 1e-6
     assert {name for span in found["spans"] for name in span["aas"]} == {"Application"}
     # By its class, by its statement: the same time.
-    assert stretch(page, begin, end, wait="Application")["seconds"] >= found["seconds"]
+    assert time_range(page, begin, end, wait="Application")["seconds"] >= found["seconds"]
     most = next(one for one in found["statements"] if one["name"].lstrip("-").isdigit())
-    again = stretch(page, begin, end, query=most["name"], wait="Timeout:PgSleep")
+    again = time_range(page, begin, end, query=most["name"], wait="Timeout:PgSleep")
     assert again["seconds"] == pytest.approx(most["seconds"])
 
 

@@ -67,7 +67,7 @@ def test_what_the_server_names_is_escaped(server: Server) -> None:
         assert "<script>" not in text
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
         # The extension is not in this database, and the page says so.
-        assert "What this server does not tell" in text
+        assert "Not available from this server" in text
         # What PostgreSQL itself counts is there.
         for title in ("Transactions a second", "Average active sessions", "Requests a second"):
             assert title in text
@@ -180,14 +180,14 @@ def test_who_asks_for_no_format_gets_metrics_that_promtool_accepts(page: Served)
     assert promtool_complaints(answer.text) == ""
 
 
-# ---- stretches of time
+# ---- time ranges
 
 
 def query(begin: datetime, end: datetime) -> str:
     return urlencode({"from": begin.isoformat(), "to": end.isoformat()})
 
 
-def test_a_stretch_tells_what_sessions_did(server: Server, page: Served) -> None:
+def test_a_range_tells_what_sessions_did(server: Server, page: Served) -> None:
     unseen = sampler(server)["gap_seconds"]
     begin, end = slept(server, 1.0)
     unseen = sampler(server)["gap_seconds"] - unseen
@@ -207,7 +207,7 @@ def test_a_stretch_tells_what_sessions_did(server: Server, page: Served) -> None
     assert before["begin"] < before["remembered_from"]
 
 
-def test_one_question_serves_all_who_mark_the_same_stretch(
+def test_one_question_serves_all_who_mark_the_same_range(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However long we take.
@@ -219,14 +219,14 @@ def test_one_question_serves_all_who_mark_the_same_stretch(
     with connect(server.conninfo()) as connection:
         known = LiveReader(connection).server
     early = begin - timedelta(minutes=50)
-    answers = {details.stretch(known, early, begin - timedelta(minutes=20)) for _ in range(5)}
+    answers = {details.time_range(known, early, begin - timedelta(minutes=20)) for _ in range(5)}
     assert (len(answers), details.asked) == (1, 1)
     # What has just ended may still get looks, so it is asked anew after a while.
-    details.stretch(known, begin, end)
-    details.stretch(known, begin, end)
+    details.time_range(known, begin, end)
+    details.time_range(known, begin, end)
     assert details.asked == 2
     details._recent.clear()
-    details.stretch(known, begin, end)
+    details.time_range(known, begin, end)
     assert details.asked == 3
     # So do those who look at the same hours of the repository.
     for _ in range(3):
@@ -239,7 +239,7 @@ def test_one_question_serves_all_who_mark_the_same_stretch(
         assert details._connection is not None
         pid = details._connection.info.backend_pid
         connection.execute("select pg_terminate_backend(%s, 5000)", (pid,))
-    details.stretch(known, begin, end + timedelta(seconds=1))
+    details.time_range(known, begin, end + timedelta(seconds=1))
     assert details._connection.info.backend_pid != pid
     details.close()
 
@@ -258,7 +258,7 @@ def test_one_question_serves_all_who_mark_the_same_stretch(
         ("2026-01-01", "99999-01-01", "to is no time"),
     ],
 )
-def test_absurd_stretches_are_refused_in_a_sentence(
+def test_absurd_ranges_are_refused_in_a_sentence(
     page: Served, begin: str, end: str, sentence: str
 ) -> None:
     for answer in (
@@ -271,7 +271,7 @@ def test_absurd_stretches_are_refused_in_a_sentence(
         assert len(answer.text.splitlines()) == 1
 
 
-def test_a_stretch_makes_its_report_as_a_file(
+def test_a_range_makes_its_report_as_a_file(
     server: Server, page: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pgflash.web.details.TAKEN_EVERY_S", 0.0)
@@ -308,7 +308,7 @@ def test_a_stretch_makes_its_report_as_a_file(
     assert page.ask("/report").code == 405
 
 
-def test_a_stretch_is_compared_with_the_same_one_earlier(server: Server, page: Served) -> None:
+def test_a_range_is_compared_with_the_same_one_earlier(server: Server, page: Served) -> None:
     with server.connect() as connection:
         connection.execute("select pgflash_snapshot()")
         slept(server, 1.3)

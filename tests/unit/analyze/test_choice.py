@@ -148,7 +148,7 @@ def test_where_no_two_snapshots_have_one_server_there_is_no_period() -> None:
         chosen(shelf(restarts=tuple(range(2, 11))))
 
 
-def test_a_stretch_over_a_restart_is_cut_too() -> None:
+def test_a_range_over_a_restart_is_cut_too() -> None:
     begin, end = EPOCH + timedelta(minutes=5), EPOCH + timedelta(minutes=85)
     period = choose_around(shelf(restarts=(5,)), begin, end)
     assert ids(period) == (5, 10)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How many snapshots a long stretch is drawn from, and what a snapshot's rows count as."""
+"""How many snapshots a long range is drawn from, and what a snapshot's rows count as."""
 
 import itertools
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("count", [2, 3, ROWS_MAX, ROWS_MAX + 1, ROWS_MAX + 2, 1000, 4464])
-def test_a_long_stretch_passes_over_snapshots_and_keeps_its_ends(count: int) -> None:
+def test_a_long_range_passes_over_snapshots_and_keeps_its_ends(count: int) -> None:
     heads = [(n, START + n * timedelta(minutes=10), START) for n in range(count)]
     found = thinned(heads)
     assert (found[0], found[-1]) == (heads[0], heads[-1])

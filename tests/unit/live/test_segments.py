@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What was asked of files in a stretch: differences of counts, shared out by time."""
+"""What was asked of files in a range: differences of counts, shared out by time."""
 
 from dataclasses import astuple, replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ def told(counts: dict[FileKey, FileCount]) -> list[FileChange]:
     return [(key[2], key, astuple(one)) for key, one in counts.items()]
 
 
-def test_a_stretch_has_what_was_counted_within_it() -> None:
+def test_a_range_has_what_was_counted_within_it() -> None:
     one = Segments()
     one.look(after(0), told({ORDERS: read(100, 50)}))
     one.look(after(10), told({ORDERS: read(160, 80)}))

@@ -102,7 +102,7 @@ def at(minutes: float) -> datetime:
         (31, 99, (3, 4)),  # nothing is known of what is after the last one
     ],
 )
-def test_the_snapshots_around_a_stretch(begin: float, end: float, found: tuple[int, int]) -> None:
+def test_the_snapshots_around_a_range(begin: float, end: float, found: tuple[int, int]) -> None:
     first, last = heads_around(HEADS, at(begin), at(end))
     assert (first.id, last.id) == found
 
@@ -115,7 +115,7 @@ def test_the_snapshots_around_a_stretch(begin: float, end: float, found: tuple[i
         (45, 46, "no snapshot was taken since 2026-11-22 12:40:00 UTC"),
     ],
 )
-def test_a_stretch_that_no_two_snapshots_are_around_is_refused(
+def test_a_range_that_no_two_snapshots_are_around_is_refused(
     begin: float, end: float, sentence: str
 ) -> None:
     with pytest.raises(SnapshotError, match=sentence):

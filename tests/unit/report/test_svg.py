@@ -23,13 +23,13 @@ def spans(*begins: int) -> list[svg.Span]:
 
 
 def outlines(drawing: str) -> list[list[list[tuple[float, float]]]]:
-    """Return the points of each area's stretches, in the order in which areas were drawn."""
+    """Return the points of each area's ranges, in the order in which areas were drawn."""
     found = []
     for path in re.findall(r'<path d="(M[^"]*Z)"', drawing):
-        stretches = [one for one in path.split("Z") if one]
+        ranges = [one for one in path.split("Z") if one]
         found.append(
             [[(float(x), float(y)) for x, y in re.findall(r"([\d.]+),([\d.]+)", one)]
-             for one in stretches]
+             for one in ranges]
         )  # fmt: skip
     return found
 
@@ -60,7 +60,7 @@ def test_missing_moments_stay_empty() -> None:
     ((before, after),) = outlines(svg.areas("p", times, [series("a", 1, 1, 1, 1, 1)], title="t"))
     first_end = max(x for x, _ in before)
     second_begin = min(x for x, _ in after)
-    # Pixels 58 to 858 are seconds 0 to 720: one stretch ends at 180, the other begins at 600.
+    # Pixels 58 to 858 are seconds 0 to 720: one range ends at 180, the other begins at 600.
     assert first_end == pytest.approx(58 + 800 * 180 / 720, abs=0.2)
     assert second_begin == pytest.approx(58 + 800 * 600 / 720, abs=0.2)
 

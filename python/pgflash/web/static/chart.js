@@ -2,8 +2,8 @@
 // One chart: what its figure says of itself in data-figure, drawn by uPlot.
 //
 // Areas have the hatchings and lines the dashes of the reports, so nothing is said by colour
-// alone.  A stretch of time is marked by dragging, with a mouse or a finger, or by the keyboard:
-// arrows move the mark, Shift and arrows widen the stretch, Escape clears it.  Values are read from the
+// alone.  A time range is marked by dragging, with a mouse or a finger, or by the keyboard:
+// arrows move the mark, Shift and arrows widen the range, Escape clears it.  Values are read from the
 // figure's own table, which the chart fills; the canvas is a picture beside it.
 
 import {clock, isoTime, mark, number} from "./format.js";
@@ -27,7 +27,7 @@ export function valueOf(line, sample) {
     return found === null ? null : found / line.divisor;
 }
 
-/** Return the figure that a stretch comes to: the mean by time, or the highest. */
+/** Return the figure that a range comes to: the mean by time, or the highest. */
 export function over(line, samples, how) {
     let sum = 0, elapsed = 0, highest = null;
     for (const sample of samples) {
@@ -41,11 +41,11 @@ export function over(line, samples, how) {
 }
 
 export class Chart {
-    /** STRETCH is shared by all charts of the page; null where nothing can be marked. */
-    constructor(figure, stretch, feed) {
+    /** RANGE is shared by all charts of the page; null where nothing can be marked. */
+    constructor(figure, timeRange, feed) {
         this.says = JSON.parse(figure.dataset.figure);
         this.figure = figure;
-        this.stretch = stretch;
+        this.timeRange = timeRange;
         this.feed = feed;
         this.holder = figure.querySelector(".plot");
         this.readout = figure.querySelector(".readout");
@@ -129,7 +129,7 @@ export class Chart {
             tzDate: seconds => uPlot.tzDate(new Date((seconds + this.feed.offset) * 1000), "Etc/UTC"),
             cursor: {
                 y: false,
-                drag: {x: this.stretch !== null, y: false, setScale: false},
+                drag: {x: this.timeRange !== null, y: false, setScale: false},
                 sync: {key: "page", scales: ["x", null]},
                 points: {show: !stacked},
             },
@@ -235,47 +235,47 @@ export class Chart {
 
     /** Draw these samples; LIVE says that the last one is what is now. */
     show(samples, live) {
-        this.shown = this.says.past ? this.stretch.spans : samples;
+        this.shown = this.says.past ? this.timeRange.spans : samples;
         this.fill(live);
         if (this.dragging || document.hidden) return;
         this.plot.setData(this.columns(this.shown));
         this.place();
     }
 
-    /** Fill the table: what is now, and what the stretch comes to. */
+    /** Fill the table: what is now, and what the range comes to. */
     fill(live) {
         const newest = live ? this.shown.at(-1) : null;
         const {past} = this.says;
-        const inside = past ? this.shown : this.stretch?.within(this.shown) ?? this.shown;
+        const inside = past ? this.shown : this.timeRange?.within(this.shown) ?? this.shown;
         this.says.lines.forEach((line, i) => {
-            const stretch = this.cells[i].at(-1), now = past ? null : this.cells[i][0];
+            const timeRange = this.cells[i].at(-1), now = past ? null : this.cells[i][0];
             if (now) now.textContent = newest ? number(valueOf(line, newest)) : number(null);
-            stretch.textContent = number(over(line, inside, this.says.over));
+            timeRange.textContent = number(over(line, inside, this.says.over));
         });
     }
 
-    // ---- a stretch of time
+    // ---- a time range
 
-    /** Put the marked stretch where its time is now. */
+    /** Put the marked range where its time is now. */
     place() {
-        const {plot, stretch} = this;
-        // One that shows a marked stretch alone needs no mark in it.
-        if (!stretch || this.says.past) return;
-        this.holder.classList.toggle("marked", stretch.isMarked);
-        if (!stretch.isMarked) {
+        const {plot, timeRange} = this;
+        // One that shows a marked range alone needs no mark in it.
+        if (!timeRange || this.says.past) return;
+        this.holder.classList.toggle("marked", timeRange.isMarked);
+        if (!timeRange.isMarked) {
             plot.setSelect({left: 0, top: 0, width: 0, height: 0}, false);
             return;
         }
         const wide = plot.over.clientWidth;
-        const left = Math.min(Math.max(plot.valToPos(stretch.from, "x"), 0), wide);
-        const right = Math.min(Math.max(plot.valToPos(stretch.to, "x"), 0), wide);
+        const left = Math.min(Math.max(plot.valToPos(timeRange.from, "x"), 0), wide);
+        const right = Math.min(Math.max(plot.valToPos(timeRange.to, "x"), 0), wide);
         plot.setSelect({left, top: 0, width: right - left, height: plot.over.clientHeight}, false);
     }
 
     marked(plot) {
         const {left, width} = plot.select;
         if (!this.dragging || width < 2) return;
-        this.stretch.mark(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+        this.timeRange.mark(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
     }
 
     pointed(plot) {
@@ -300,14 +300,14 @@ export class Chart {
     listen() {
         const {holder, plot} = this;
         plot.over.addEventListener("mousedown", ({clientX: begin}) => {
-            this.dragging = this.stretch !== null;
+            this.dragging = this.timeRange !== null;
             addEventListener("mouseup", ({clientX: end}) => setTimeout(() => {
                 // A click marks nothing, and takes the mark away.
-                if (this.dragging && Math.abs(end - begin) < 2) this.stretch.clear();
+                if (this.dragging && Math.abs(end - begin) < 2) this.timeRange.clear();
                 this.dragging = false;
             }), {once: true});
         });
-        if (!this.stretch) return;
+        if (!this.timeRange) return;
         plot.over.addEventListener("pointerdown", event => {
             if (event.pointerType === "touch" && event.isPrimary) this.touched(event);
         });
@@ -339,7 +339,7 @@ export class Chart {
             const [left, right] = place(event);
             const marks = this.dragging && event.type === "pointerup";
             this.dragging = false;
-            if (marks) this.stretch.mark(this.plot.posToVal(left, "x"), this.plot.posToVal(right, "x"));
+            if (marks) this.timeRange.mark(this.plot.posToVal(left, "x"), this.plot.posToVal(right, "x"));
             else this.place();
         };
         over.addEventListener("pointerup", end, ended);
@@ -350,7 +350,7 @@ export class Chart {
         const steps = {ArrowLeft: -1, ArrowRight: 1, PageUp: -30, PageDown: 30, Home: -Infinity, End: Infinity};
         if (event.key === "Escape") {
             this.anchor = null;
-            this.stretch.clear();
+            this.timeRange.clear();
         } else if (event.key in steps && this.shown.length && !event.altKey && !event.ctrlKey && !event.metaKey) {
             this.step(steps[event.key], event.shiftKey);
         } else {
@@ -359,7 +359,7 @@ export class Chart {
         event.preventDefault();
     }
 
-    /** Move the mark so many samples; WIDEN marks the stretch from where it began. */
+    /** Move the mark so many samples; WIDEN marks the range from where it began. */
     step(count, widen) {
         const last = this.shown.length - 1;
         let place = this.shown.findIndex(one => one.x === this.at);
@@ -371,7 +371,7 @@ export class Chart {
         this.plot.setCursor({left: this.plot.valToPos(this.at, "x"), top: 10});
         this.read(this.plot.data[0].indexOf(this.at));
         if (widen && this.anchor !== this.at) {
-            this.stretch.mark(Math.min(this.anchor, this.at), Math.max(this.anchor, this.at));
+            this.timeRange.mark(Math.min(this.anchor, this.at), Math.max(this.anchor, this.at));
         }
     }
 }

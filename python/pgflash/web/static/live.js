@@ -5,13 +5,13 @@ import {Chart} from "./chart.js";
 import {Feed} from "./feed.js";
 import {clock, parseTime} from "./format.js";
 import {Repository} from "./repository.js";
-import {Stretch} from "./stretch.js";
+import {TimeRange} from "./range.js";
 
 const banner = document.querySelector("#status");
 const pause = document.querySelector("#pause");
 const range = document.querySelector("#range");
 const result = document.querySelector("#headline[data-live]");
-const panel = document.querySelector("#stretch");
+const panel = document.querySelector("#time-range");
 
 // What is longer comes from the repository.
 const LIVE_S = 900;
@@ -34,7 +34,7 @@ const feed = new Feed((kind, data) => {
     draw();
 });
 const past = new Repository(feed, () => draw(), words => note(words));
-const stretch = panel ? new Stretch(panel, feed, () => draw()) : null;
+const timeRange = panel ? new TimeRange(panel, feed, () => draw()) : null;
 
 /** Say how it stands with the server, in the page's own words. */
 function say({state, page}) {
@@ -97,7 +97,7 @@ function draw() {
         for (const chart of charts) chart.show(samples, paused !== null || feed.live);
         cite(samples);
         if (samples.length) remind(samples.at(-1));
-        stretch?.follow(samples, seconds());
+        timeRange?.follow(samples, seconds());
         const told = {first: samples[0]?.number, number: samples.at(-1)?.number, count: samples.length};
         for (const [name, value] of Object.entries(told)) document.body.dataset[name] = value ?? "";
     });
@@ -110,7 +110,7 @@ pause?.addEventListener("click", () => {
 });
 range?.addEventListener("change", () => {
     note("");
-    stretch?.keep("last", range.value === "300" ? "" : range.value);
+    timeRange?.keep("last", range.value === "300" ? "" : range.value);
     draw();
 });
 document.addEventListener("visibilitychange", () => {
@@ -122,6 +122,6 @@ document.addEventListener("visibilitychange", () => {
 
 const last = new URLSearchParams(location.search).get("last");
 if (range && [...range.options].some(one => one.value === last)) range.value = last;
-charts = [...document.querySelectorAll("[data-figure]")].map(one => new Chart(one, stretch, feed));
+charts = [...document.querySelectorAll("[data-figure]")].map(one => new Chart(one, timeRange, feed));
 document.body.classList.add("alive");
 feed.begin();

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: PostgreSQL
-// The stretch of time that is marked, for all charts and tables of the page.
+// The selected time range, for all charts and tables of the page.
 //
-// Its two times stand in a form that works without script; here marking fills the form, and
-// what sessions did in it is fetched into the tables below, all of it as text.  While nothing is
-// marked the tables follow what the charts show, by ten seconds of the server's clock or more: how
-// much more the answer says (again_s), since it knows how long it took.  So viewers of the same
-// minutes ask the same, and the server is asked once for all of them.
+// Its two times are in a form that works without scripts.  Here selecting fills the form, and what
+// sessions did in the range is fetched into the tables below, all of it as text.  While nothing is
+// selected, the tables follow the charts, in steps of ten seconds of the server's clock or more: the
+// answer says how much more (again_s), since it knows how long it took.  So viewers of the same
+// minutes send the same request, and the server is asked once for all of them.
 
 import {clock, isoTime, parseTime, percent} from "./format.js";
 
 const SETTLED_MS = 300;
 const STEP_S = 10;
-// What a page can be about; pages.py says which of them stand for many things.
+// What a page can be filtered by; pages.py says which of them stand for many things.
 const FILTERS = ["query", "session", "wait", "relation", "user", "database", "application", "client"];
 const UNNAMED = ["without an identifier", "all others together", "without a name"];
 
-export class Stretch {
-    /** CHANGED is called after every change of the stretch. */
+export class TimeRange {
+    /** CHANGED is called after every change of the range. */
     constructor(panel, feed, changed) {
         this.panel = panel;
         this.feed = feed;
@@ -46,7 +46,7 @@ export class Stretch {
     /** Return the address of this page with another word for a name; "" leaves it out. */
     address(name, word) {
         const words = new URLSearchParams(location.search);
-        // Nothing tells which relation a session waits for: such a page is about nothing else.
+        // It is unknown for which relation a session waits, so this filter excludes the others.
         if (name === "relation") FILTERS.forEach(one => words.delete(one));
         else if (FILTERS.includes(name)) words.delete("relation");
         words.delete(name);
@@ -58,7 +58,7 @@ export class Stretch {
         history.replaceState(null, "", this.address(name, word));
     }
 
-    /** Return what is asked of a stretch: its times, and what the page is about. */
+    /** Return the parameters of a request: the times and the filters. */
     question(from, to) {
         const words = new URLSearchParams({from, to});
         for (const [name, word] of new URLSearchParams(location.search)) {
@@ -75,7 +75,7 @@ export class Stretch {
         return this.from !== null;
     }
 
-    /** Return the samples that lie in the stretch; all if none is marked. */
+    /** Return the samples in the range; all if none is selected. */
     within(samples) {
         return this.isMarked ? samples.filter(one => one.x > this.from && one.x <= this.to) : samples;
     }
@@ -90,7 +90,7 @@ export class Stretch {
         }
         this.allow(true);
         this.said.textContent =
-            `Marked: ${clock(from, offset)} to ${clock(to, offset)}, ${Math.round(to - from)} seconds.`;
+            `Selected: ${clock(from, offset)} to ${clock(to, offset)}, ${Math.round(to - from)} seconds.`;
         clearTimeout(this.timer);
         this.timer = setTimeout(() => this.ask(), SETTLED_MS);
         this.changed();
@@ -110,7 +110,7 @@ export class Stretch {
         this.changed();
     }
 
-    /** Reports are of a marked stretch. */
+    /** Only a selected range has a report. */
     allow(may) {
         for (const button of this.panel.querySelectorAll("[action='/report'] button")) button.disabled = !may;
     }
@@ -119,7 +119,7 @@ export class Stretch {
         const from = parseTime(this.field("from").value).seconds;
         const to = parseTime(this.field("to").value).seconds;
         if (to > from) this.mark(from, to);
-        else this.said.textContent = "These are not two times, the earlier one first.";
+        else this.said.textContent = "Enter two times, the earlier one first.";
     }
 
     // ---- what sessions did in it
@@ -131,19 +131,19 @@ export class Stretch {
         return this.fetch(this.question(from, to), this.to - this.from);
     }
 
-    /** Show what sessions did in the last SECONDS that the charts show, if nothing is marked. */
+    /** Show what sessions did in the last SECONDS that the charts show, if nothing is selected. */
     follow(samples, seconds) {
         if (this.isMarked || !samples.length) return;
         const {offset} = this.feed;
         const step = Math.max(this.step, seconds / 30);
         const whole = moment => Math.floor(moment / step) * step;
         const end = whole(samples.at(-1).x);
-        // Those who have just begun to watch have fewer; two seconds because samples are not regular.
+        // A new viewer has fewer samples; two seconds because samples are not regular.
         const begin = Math.max(end - seconds, whole(samples[0].x - samples[0].elapsed_s - 2));
         if (this.followed === String([begin, end]) || begin >= end) return;
         this.followed = String([begin, end]);
         const words = this.question(isoTime(begin, offset), isoTime(end, offset));
-        this.said.textContent = `As the charts: from ${clock(begin, offset)} to ${clock(end, offset)}.`;
+        this.said.textContent = `As in the charts: from ${clock(begin, offset)} to ${clock(end, offset)}.`;
         this.fetch(words, end - begin);
     }
 
@@ -152,7 +152,7 @@ export class Stretch {
         try {
             const answer = await fetch(`/live/details?${words}`);
             const text = await answer.text();
-            if (number !== this.asked) return; // another stretch was asked for meanwhile
+            if (number !== this.asked) return; // another range was requested meanwhile
             if (!answer.ok) throw new Error(text.trim());
             this.show(JSON.parse(text), length);
         } catch (error) {
@@ -173,9 +173,9 @@ export class Stretch {
         const missing = Object.entries(found.missing ?? {}).map(([name, why]) => `No ${name}: ${why}.`);
         if (found.remembered_from && parseTime(found.begin).seconds < parseTime(found.remembered_from).seconds) {
             const {seconds, offset} = parseTime(found.remembered_from);
-            missing.unshift(`Nothing is known from before ${clock(seconds, offset)}.`);
+            missing.unshift(`There is no data from before ${clock(seconds, offset)}.`);
         }
-        if (found.source === "snapshots") missing.unshift("This is from the snapshots, by the minute.");
+        if (found.source === "snapshots") missing.unshift("This is from the snapshots, per minute.");
         this.panel.querySelector(".missing").textContent = missing.join(" ");
     }
 

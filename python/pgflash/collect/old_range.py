@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A stretch of time that the sampler no longer remembers, from the snapshots.
+"""A time range that the sampler no longer remembers, from the snapshots.
 
 Snapshots keep what sessions did by the minute, and the requests to relations from snapshot to
-snapshot.  A stretch gets a part of each minute and of each interval in proportion to the time that
+snapshot.  A range gets a part of each minute and of each interval in proportion to the time that
 they share.  Sessions, applications and clients are not kept, and of statements only those that were
 seen most.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgflash.collect.stretch import (
+from pgflash.collect.time_range import (
     COUNTED,
     TEXT_MAX,
     UNNAMED,
@@ -27,7 +27,7 @@ from pgflash.collect.stretch import (
     top_spent,
     values_of,
 )
-from pgflash.model.live import FileCount, Focus, LiveServer, Stretch
+from pgflash.model.live import FileCount, Focus, LiveServer, TimeRange
 from pgflash.model.waits import FOREGROUND
 from pgflash.session import Connection, said
 
@@ -40,7 +40,7 @@ select min(p.taken_at), max(s.taken_at)
  where s.taken_at > %(begin)s and p.taken_at < %(end)s
 """
 
-#: The rows of a section in the stretch, each with its interval.
+#: The rows of a section in the range, each with its interval.
 _ROWS = """
 with rows as (
     select p.taken_at as began, s.taken_at as ended, l.line,
@@ -114,25 +114,25 @@ select query_id, pg_catalog.left(query, %s) from {schema}.pgflash_snapshot_queri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OldStretch:
-    """What the snapshots show of a stretch."""
+class OldRange:
+    """What the snapshots show of a range."""
 
-    stretch: Stretch
+    time_range: TimeRange
     #: For how many of its seconds there are snapshots.
     known_s: float
     #: The requests to relations, by the relations' names.
     files: Mapping[str, FileCount]
 
 
-def read_old_stretch(
+def read_old_range(
     connection: Connection,
     server: LiveServer,
     *,
     begin: datetime,
     end: datetime,
     focus: Focus | None = None,
-) -> OldStretch | None:
-    """Return what the snapshots around a stretch show of it; None if there are none."""
+) -> OldRange | None:
+    """Return what the snapshots around a range show of it; None if there are none."""
     focus = focus or Focus()
     if not server.schema or focus.session or focus.application or focus.client:
         return None
@@ -161,7 +161,7 @@ def read_old_stretch(
         try:
             waits, files = ask(_WAITS, "samples"), ask(_FILES, "relations")
         except psycopg.errors.QueryCanceled:
-            why = "adding them up takes too long: mark a shorter stretch"
+            why = "adding them up takes too long: mark a shorter range"
             waits, files, missing = [], [], {"waits, statements, segments": why}
         found = _spent(waits)
         ids = [int(name) for name in found.statements if name.lstrip("-").isdigit()]
@@ -174,9 +174,9 @@ def read_old_stretch(
         if at is not None:
             add_spent(by_span, at, wait_class, seconds)
     aas = spans_of(by_span, begin, end, span, lambda a, b: first <= a and b <= last)
-    return OldStretch(
+    return OldRange(
         known_s=(min(end, last) - max(begin, first)).total_seconds(),
-        stretch=Stretch(
+        time_range=TimeRange(
             begin=begin.isoformat(),
             end=end.isoformat(),
             remembered_from=first.isoformat(),

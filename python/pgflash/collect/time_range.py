@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What sessions did in a stretch of time: top waits, statements, sessions; all, or those in focus.
+"""What sessions did in a time range: top waits, statements, sessions; all, or those in focus.
 
-The source is the sampler's memory, which holds some minutes, so a stretch has to be read soon or
+The source is the sampler's memory, which holds some minutes, so a range has to be read soon or
 not at all.  Its rows are added up in one pass, which also chooses what is in focus and adds it up
 by time.  Texts of statements come from pg_stat_statements, as far as this session's role may see
 them.  Application and client come from pg_stat_activity: they are known of sessions that are still
@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import sql
 
-from pgflash.model.live import Focus, LiveServer, Span, Stretch, StretchRow
+from pgflash.model.live import Focus, LiveServer, Span, TimeRange, TimeRangeRow
 from pgflash.model.waits import WaitClass
 from pgflash.session import Connection, find_extension, said
 
 ROWS_MAX = 10
 TEXT_MAX = 500
-#: Into how many parts a stretch is divided for a chart, and how short one may be.
+#: Into how many parts a range is divided for a chart, and how short one may be.
 SPANS = 60
 SPAN_MIN_S = 1.0
 #: How many applications, clients, users and databases there are to choose from.
@@ -90,17 +90,19 @@ NAMED = ("user", "database", "application", "client")
 Records = dict[str, list[dict[str, Any]]]
 
 
-def read_stretch(
+def read_range(
     connection: Connection,
     server: LiveServer,
     *,
     begin: datetime,
     end: datetime,
     focus: Focus | None = None,
-) -> Stretch:
+) -> TimeRange:
     """Return what sessions did from BEGIN to just before END, as far as it is in focus."""
     focus = focus or Focus()
-    nothing = Stretch(begin=begin.isoformat(), end=end.isoformat(), remembered_from="", seconds=0.0)
+    nothing = TimeRange(
+        begin=begin.isoformat(), end=end.isoformat(), remembered_from="", seconds=0.0
+    )
     if not server.sampler:
         why = "no sampler remembers what sessions did: it comes with the extension pgflash"
         return replace(nothing, missing={"waits, statements, sessions": why})
@@ -198,11 +200,11 @@ def _names(rows: Iterable[Mapping[str, Any]], column: str) -> tuple[str, ...]:
     return tuple(one[column] for one in ranked if one[column])[:NAMES_MAX]
 
 
-def top_spent(spent: Spent, total: float, details: Mapping[str, str]) -> tuple[StretchRow, ...]:
+def top_spent(spent: Spent, total: float, details: Mapping[str, str]) -> tuple[TimeRangeRow, ...]:
     """Return the things on which most time was spent."""
     ranked = sorted(spent.items(), key=lambda one: -sum(one[1].values()))[:ROWS_MAX]
     return tuple(
-        StretchRow(
+        TimeRangeRow(
             name=name,
             detail=details.get(name, ""),
             wait_class=max(classes, key=lambda one: classes[one]),
@@ -220,7 +222,7 @@ BySpan = dict[datetime, dict[str, float]]
 
 
 def span_of(begin: datetime, end: datetime) -> timedelta:
-    """Return into how long spans a stretch is divided."""
+    """Return into how long spans a range is divided."""
     seconds = (end - begin).total_seconds() / SPANS
     return timedelta(seconds=max(seconds, SPAN_MIN_S))
 
