@@ -19,16 +19,16 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
 HEAD = """\
 # The command line
 
-What each command says with `--help`; written by tools/help_to_docs.py.
+The output of `--help` for each command, written by tools/help_to_docs.py.
 
-Exit codes: 0 done; 1 it failed; 2 it was asked wrongly; 130 it was interrupted, after everything
-that it had started was stopped. An error is one line and, where there is one, a hint;
-`pgflash --debug ...` adds the traceback.
+Exit codes: 0 success; 1 failure; 2 wrong usage; 130 interrupted, after everything that was
+started has been stopped. An error is one line, with a hint if there is one; `pgflash --debug ...`
+adds the traceback.
 
-What others wrote (names of tables, files that were sent) is printed as text: characters that are
-not printed appear as their codes (`\\u001b`), and a cell of CSV that a spreadsheet would take for a
-formula begins with an apostrophe. A command that only looks says on standard error when its role
-is a superuser: see [the role that looks](../guide/roles.md).
+Text written by others (names of tables, files received) is printed as text: non-printable
+characters appear as their codes (`\\u001b`), and a CSV cell that a spreadsheet would take for a
+formula begins with an apostrophe. A command that only reads prints a notice on standard error if
+its role is a superuser: see [the monitoring role](../guide/roles.md).
 """
 
 

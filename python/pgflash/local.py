@@ -29,7 +29,7 @@ def why_not_local(connection: Connection) -> str:
     with contextlib.suppress(OSError):
         if row is not None and _differs_s(*row) < _SAME_START_S:
             return ""
-    return "the server is not on this machine, or its processes are not seen here"
+    return "the server is not on this machine, or its processes are not visible here"
 
 
 def postmaster_pid(connection: Connection) -> int | None:

@@ -111,7 +111,8 @@ def connect(dsn: str) -> Connection:
     if major < MAJOR_MIN:
         connection.close()
         raise SessionError(
-            f"the server is PostgreSQL {major}, which is too old: pgflash is for {MAJOR_MIN} on",
+            f"the server is PostgreSQL {major}, which is too old: pgflash needs {MAJOR_MIN} or "
+            f"later",
         )
     try:
         with said("begin a session"):

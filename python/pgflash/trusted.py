@@ -118,7 +118,7 @@ def _who_else(status: os.stat_result, shown: str, who: frozenset[int]) -> str:
     if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         return ""
     if status.st_mode & stat.S_IWOTH:
-        return f"everybody may write to {shown}"
+        return f"every user may write to {shown}"
     if status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid, who):
         return f"the group {_group(status.st_gid)} may write to {shown}"
     return ""
@@ -154,7 +154,7 @@ def read_file(path: Path) -> bytes:
         with os.fdopen(number, "rb") as file:
             status = os.fstat(number)
             if not stat.S_ISREG(status.st_mode):
-                raise ChangeableError(f"{path} is no file")
+                raise ChangeableError(f"{path} is not a file")
             if weak := _who_else(status, str(path), ours()):
                 raise ChangeableError(weak)
             return file.read()
@@ -188,6 +188,6 @@ def write_file(path: Path, content: bytes) -> None:
         if only_root:
             path.write_bytes(content)
         elif (there := _status(folder, name)) is not None and not stat.S_ISREG(there.st_mode):
-            raise OSError(errno.EEXIST, "it is no file, and others may write to its folder")
+            raise OSError(errno.EEXIST, "it is not a file, and others may write to its folder")
         else:
             replace_file(folder, name, content, mode=0o644, sync=False)

@@ -795,7 +795,7 @@ def test_a_token_is_given_to_a_form_and_opens_the_page(browser: "Browser") -> No
         assert serious(page) == []
         page.locator("#token").fill("0123456789abcdeg")
         page.get_by_role("button", name="Enter").click()
-        assert page.get_by_role("alert").inner_text() == "This is not the token."
+        assert page.get_by_role("alert").inner_text() == "Wrong token."
         page.locator("#token").fill(token)
         page.get_by_role("button", name="Enter").click()
         assert page.locator("h1").inner_text() == "Performance"

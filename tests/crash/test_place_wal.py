@@ -210,7 +210,7 @@ def test_a_server_that_does_not_start_gets_its_wal_back(placed: PlacedServer, ro
     commands = start_and_stop(placed, f"test ! -L {placed.data}/pg_wal")
     move = plan_move(placed, "back", options=commands)
     rows.add()
-    move.fails_with("it is up again with its WAL in")
+    move.fails_with("it is running again with its WAL in")
     record = read_plan(move.path).records[0]
     assert record.state is MoveState.FAILED
     assert placed.wal_folder == placed.data / "pg_wal"
@@ -235,7 +235,7 @@ def test_what_was_committed_in_the_new_place_comes_back_with_the_wal(
 ) -> None:
     with monkeypatch.context() as patch:
         fail_after_a_commit(placed, rows, patch)
-        move.fails_with("it is up again")
+        move.fails_with("it is running again")
     assert placed.wal_folder == placed.data / "pg_wal"
     rows.check()
     move.go_back()

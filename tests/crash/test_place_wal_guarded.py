@@ -186,7 +186,7 @@ def test_a_server_that_somebody_else_starts_keeps_its_wal(
     path = wal_to(placed, "started")
     with monkeypatch.context() as patch:
         meanwhile(patch, placed.start)
-        with pytest.raises(PlaceError, match="somebody else started the server"):
+        with pytest.raises(PlaceError, match="something else started the server"):
             placed.apply(path)
     assert placed.wal_folder == placed.data / "pg_wal"
     rows.add()
@@ -219,8 +219,8 @@ def test_a_server_that_ran_meanwhile_keeps_its_wal(
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        ("copy while the server runs", "not shut down in a clean way"),
-        ("check", "has ended; it is up again with its WAL in .*/data/pg_wal$"),
+        ("copy while the server runs", "not shut down cleanly"),
+        ("check", "has ended; it is running again with its WAL in .*/data/pg_wal$"),
     ],
 )
 def test_a_server_that_is_killed_within_a_move_comes_up_and_keeps_its_wal(

@@ -128,7 +128,7 @@ def test_a_plan_that_others_may_write_is_refused(
     spoil(path)
     assert main(["plan", verb, str(path), "--yes", "--dsn", NOBODY]) == 1
     said = capsys.readouterr().err
-    assert "may be of somebody else's making" in said
+    assert "another user may have written the plan" in said
     assert "pgflash plan show" in said
 
 
@@ -143,7 +143,7 @@ def test_a_plan_of_our_own_is_believed(own: Path, capsys: pytest.CaptureFixture[
 
 def test_no_plan_is_written_where_others_could_put_another(own: Path) -> None:
     own.chmod(0o707)
-    with pytest.raises(PlanError, match="others could put another plan there"):
+    with pytest.raises(PlanError, match="others could replace the plan"):
         write_plan(own / "plan.json", PLAN)
     assert list(own.iterdir()) == []
 

@@ -205,9 +205,9 @@ def test_who_is_not_root_sees_and_removes_his_own_only(folder: Path) -> None:
 def test_a_folder_in_which_names_can_be_given_away_is_refused(folder: Path) -> None:
     """Where it is not sticky, Mallory could put the victim's files in each other's place."""
     folder.chmod(0o777)
-    with pytest.raises(PgflashError, match="anybody may replace"):
+    with pytest.raises(PgflashError, match="any user may replace"):
         list_memory()
-    with pytest.raises(PgflashError, match="anybody may replace"):
+    with pytest.raises(PgflashError, match="any user may replace"):
         remove_memory(_memory_name(VICTIM, "left"))
     assert len([*folder.iterdir()]) == 2
 

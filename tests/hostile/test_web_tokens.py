@@ -73,7 +73,7 @@ def test_a_stranger_who_guesses_shuts_nobody_out(tmp_path: Path) -> None:
         not_told_to_wait = codes.count(401) + codes.count(403)
         assert not_told_to_wait <= FREE_TRIES + time.monotonic() - begun_s
         said = [line for line in page.lines if "wrong" in line]
-        assert said[0] == "pgflash: somebody brought a wrong token"
+        assert said[0] == "pgflash: a request had a wrong token"
         assert "wrong-" not in page.log.read_text()
 
 
@@ -104,7 +104,7 @@ def test_a_user_of_the_machine_sees_nothing_without_the_token(tmp_path: Path) ->
 def test_who_wants_no_token_says_so_and_is_told_what_it_means(tmp_path: Path) -> None:
     with serving(tmp_path, "--no-token") as page:  # also if there is one in the environment
         assert page.ask("/metrics")[0] == 200
-        assert "whoever can log in to this machine sees all" in page.log.read_text()
+        assert "everybody who can log in to this machine sees everything" in page.log.read_text()
     assert not (tmp_path / "config").exists()
 
 
@@ -157,7 +157,7 @@ def test_a_pipe_a_folder_or_a_device_keeps_no_token_and_is_not_waited_for(tmp_pa
     (tmp_path / "folder").mkdir(0o700)
     (tmp_path / "link").symlink_to("/dev/zero")
     for name in ("pipe", "folder", "link"):
-        with pytest.raises(PgflashError, match="is no file"):
+        with pytest.raises(PgflashError, match="is not a file"):
             token_of(tmp_path / name)
 
 

@@ -121,7 +121,7 @@ def test_other_processes_of_the_user_cannot_look_into_it(owner: Owner) -> None:
         seen.append(look(process))
         os.kill(process, signal.SIGKILL)
 
-    with pytest.raises(PlaceError, match=r"was ended from outside \(signal 9\)"):
+    with pytest.raises(PlaceError, match=r"was killed \(signal 9\)"):
         owner.do(work, beat=looked)
     assert seen == [f"{errno.EACCES}\n" * 3]
 
@@ -298,7 +298,7 @@ def test_a_move_whose_child_is_killed_is_gone_on_with(
     with monkeypatch.context() as patch:
         patch.setattr(Steps, "at", noted)
         patch.setattr(Owner, "do", do_and_die)
-        with pytest.raises(PlaceError, match="was ended from outside"):
+        with pytest.raises(PlaceError, match="was killed"):
             placed.apply(path)
     assert placed.wal_folder == placed.data / "pg_wal"
     rows.add()

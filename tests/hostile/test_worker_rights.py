@@ -198,7 +198,7 @@ def test_who_may_take_snapshots_cannot_fill_the_disk(
             tenant.execute("select pgflash_snapshot()")
             with pytest.raises(psycopg.Error, match="too many snapshots") as refused:
                 tenant.execute("select pgflash_snapshot()")
-            assert "schedule go on" in str(refused.value.diag.message_hint)
+            assert "Scheduled snapshots continue" in str(refused.value.diag.message_hint)
             connection.execute("select pgflash_snapshot()")
             look_now(server)
             until(lambda: scheduled(connection) > 1)

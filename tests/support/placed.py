@@ -196,7 +196,7 @@ Place = tuple[str, int]
 _COPYING = " (copying)"
 _COPYING_TIMES = {1}
 #: Settings of our own session change nothing permanent.
-_OWN = ("limit how long", "take the limit back", "load ")
+_OWN = ("limit the wait", "reset the limit", "load ")
 
 
 class _Cuts:

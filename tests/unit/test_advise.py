@@ -343,7 +343,7 @@ def test_an_archive_on_the_array_brings_its_part_of_the_bandwidth() -> None:
     assert ways["archive-on-flash"].ratio > 1.1
     elsewhere = advise(work, replace(known, archive_on_array=False))
     assert "archive-on-flash" not in {way.name for way in elsewhere.approaches}
-    assert any("where to is not known" in note for note in elsewhere.notes)
+    assert any("to a place that is not known" in note for note in elsewhere.notes)
     words = {"tablespace": "", "folder": "/mnt/f", "system_identifier": ""}
     plan = plan_of(advise(work, known), approach="archive-on-flash", made_at=NOW, **words)
     assert [(m.kind, m.to) for m in plan.moves] == [(MoveKind.ARCHIVE, "/mnt/f/archive")]
@@ -405,7 +405,7 @@ def test_a_plan_says_what_it_lacks() -> None:
         _plan("wal-on-flash", folder="")
     with pytest.raises(UsageError, match='no approach "magic"'):
         _plan("magic")
-    with pytest.raises(NoAdviceError, match="a setting and no move"):
+    with pytest.raises(NoAdviceError, match="a setting and not a move"):
         _plan("flash-cache")
 
 

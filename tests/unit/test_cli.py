@@ -167,7 +167,7 @@ def test_an_interrupt_ends_with_130(
 
     monkeypatch.setattr("pgflash_lab.api.order_one", interrupted)
     text = failure(capsys, 130, "lab", "run", "oltp-approaches")
-    assert text.lstrip() == "pgflash: interrupted; everything it had started is stopped.\n"
+    assert text.lstrip() == "pgflash: interrupted; everything that it started has been stopped.\n"
 
 
 def test_a_stopped_run_is_listed_as_stopped(

@@ -74,7 +74,7 @@ def test_however_a_command_writes_its_folder_it_is_changed(command: str, changed
     "name", ["/a b", "/a;rm", "/$x", "/a%f", '/"', "/a'", "/a*", "/a?", "/a#b", "/a\nb", "/h:a"]
 )
 def test_a_folder_that_a_shell_would_misread_is_refused(name: str) -> None:
-    with pytest.raises(PlaceError, match="cannot stand in a shell command"):
+    with pytest.raises(PlaceError, match="cannot be used in a shell command"):
         with_folder("cp %p /mnt/a/%f", name)
 
 
@@ -140,7 +140,7 @@ def a_data_directory(tmp_path: Path) -> control.ServerProcess:
 
 def test_a_server_of_systemd_is_not_stopped_behind_its_back(tmp_path: Path) -> None:
     process = a_process(tmp_path, "0::/system.slice/postgresql@18-main.service\n")
-    with pytest.raises(PlaceError, match="systemd looks after") as refused:
+    with pytest.raises(PlaceError, match="systemd manages") as refused:
         a_data_directory(tmp_path)._refuse_if_looked_after(process)
     assert "systemctl stop postgresql@18-main.service" in refused.value.hint
 

@@ -33,17 +33,17 @@ from pgflash_lab.cli.options import runs_option
 @click.option(
     "--prices",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File (TOML) that says what the devices array and flash cost; else the prices that "
-    "paper 000 names.",
+    help="File (TOML) with the prices of the devices array and flash (default: those of paper "
+    "000).",
 )
 @runs_option
 @form_option()
 def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> None:
-    """Set what storage costs against what a run measured.
+    """Relate the cost of storage to the throughput that a run measured.
 
-    For each approach: the price of the devices that it uses, for each 1,000 transactions a
-    minute, for each million transactions until it is written off, and for each read a second.
-    Then what the devices are made of, and what RAID 5 would cost.
+    For each approach: the price of its devices per 1,000 transactions a minute, per million
+    transactions until they are written off, and per read a second.  Then the composition of the
+    devices, and the cost of RAID 5.
     """
     found = api.cost(api.lab_show(run, store=root), prices=prices)
     if form == "json":

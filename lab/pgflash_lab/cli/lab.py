@@ -80,7 +80,7 @@ def list_command(*, form: str) -> None:
 @click.option(
     "--preset",
     default="",
-    help="Parameters for an occasion, such as demo; of all scenarios quick, where there is one.",
+    help='Named set of parameters, such as demo (default with "all": quick, if there is one).',
 )
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set a parameter.")
 @click.option(
@@ -89,8 +89,8 @@ def list_command(*, form: str) -> None:
     flag_value="latest",
     default="",
     metavar="[RUN]",
-    help="Go on with this run, or with the scenario's latest: make the attempts that are missing. "
-    '"unfinished": with the latest if it is unfinished, else begin a new run.',
+    help="Resume this run, or the latest one of the scenario: make the missing attempts. "
+    '"unfinished": the latest if it is unfinished, otherwise a new run.',
 )
 @click.option(
     "--pg-config",
@@ -102,7 +102,7 @@ def list_command(*, form: str) -> None:
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for this run; else one in the store.",
+    help="Folder for this run (default: one in the store).",
 )
 @runs_option
 @form_option()
@@ -172,7 +172,7 @@ def _run_all(form: str, options: Mapping[str, Any]) -> None:
 @runs_option
 @form_option()
 def show_command(*, run: str | None, root: Path, form: str) -> None:
-    """Show RUN (an id, "latest", or a path), or list the runs there are."""
+    """Show RUN (an id, "latest", or a path), or list all runs."""
     if run is not None:
         _print_run(api.lab_show(run, store=root), form)
         return
@@ -194,7 +194,7 @@ def show_command(*, run: str | None, root: Path, form: str) -> None:
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write, - for standard output; else report.html beside the run.",
+    help="File to write, - for standard output (default: report.html beside the run).",
 )
 @runs_option
 def report_command(*, run: str, output: Path | None, root: Path) -> None:

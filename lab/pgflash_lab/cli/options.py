@@ -20,5 +20,5 @@ def runs_option(function: _Function) -> _Function:
         type=click.Path(file_okay=False, path_type=Path),
         default=STORE,
         show_default=True,
-        help="Folder that keeps runs and loaded databases.",
+        help="Folder for runs and loaded databases.",
     )(function)

@@ -26,12 +26,12 @@ from pgflash_lab.cli.options import runs_option
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write; else standard output.",
+    help="File to write (default: standard output).",
 )
 @click.option(
     "--paper",
     type=click.Path(path_type=Path),
-    help="A paper of your own, as docs/reference/papers.md describes it.",
+    help="Your own paper, as described in docs/reference/papers.md.",
 )
 @form_option(
     "text: at most 100 columns; html: one file with charts; json: for programs.",
@@ -41,9 +41,10 @@ from pgflash_lab.cli.options import runs_option
 def paper_command(
     *, run: str, output: Path | None, paper: Path | None, form: api.PaperForm, root: Path
 ) -> None:
-    """Set RUN (an id, "latest", or a path) beside the paper that it follows.
+    """Show RUN (an id, "latest", or a path) beside the paper that it follows.
 
-    Each table and figure of the paper, with ours beside it, and whether they agree.
+    Shows each table and figure of the paper beside the one measured here, and whether they
+    agree.
     """
     with patiently("drawing the page"):
         page = api.render_paper(api.lab_paper(run, paper=paper, store=root), form)

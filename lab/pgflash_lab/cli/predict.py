@@ -28,21 +28,21 @@ from pgflash_lab.cli.options import runs_option
     ),
 )
 @click.argument("runs", nargs=-1)
-@click.option("--papers", is_flag=True, help="Also the papers' own figures.")
+@click.option("--papers", is_flag=True, help="Also predict the papers' own figures.")
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep what predictions read of each run below this folder, by scenario.",
+    help="Store the input of the predictions below this folder, by scenario.",
 )
-@form_option("How the comparison is printed.", forms=("table", "md", "csv", "json"))
+@form_option("Output format.", forms=("table", "md", "csv", "json"))
 @runs_option
 def predict_command(
     *, runs: tuple[str, ...], papers: bool, keep: Path | None, form: str, root: Path
 ) -> None:
-    """Set the model's predictions beside what RUNS (ids, "latest", or paths) measured.
+    """Compare the model's predictions with the measurements of RUNS (ids, "latest", or paths).
 
-    Without RUNS: the newest finished one of each scenario.  Each approach is predicted from
-    the report of what it is compared with; the median and the worst error stand below.
+    Without RUNS, the newest finished run of each scenario is used.  Each approach is predicted
+    from the report of its baseline.  The median and the worst error follow.
     """
     with patiently("predicting"):
         found = api.lab_predict(runs, store=root, papers=papers, keep=keep)

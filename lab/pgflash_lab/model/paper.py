@@ -483,7 +483,7 @@ def paper_from_toml(text: str, *, name: str) -> Paper:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PaperError(f'"{name}" is no TOML: {error}', hint=HINT) from error
+        raise PaperError(f'"{name}" is not TOML: {error}', hint=HINT) from error
     try:
         paper = msgspec.convert(data, Paper, dec_hook=_formula)
     except msgspec.ValidationError as error:

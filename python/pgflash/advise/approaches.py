@@ -195,8 +195,8 @@ def _cache(work: Work, known: Situation) -> _Way | None:
             else "set pgflash.advice for a miss-ratio curve"
         )
         said = (
-            f"{size(size_bytes)} would serve at least {percent(hits)} of the reads (by its size "
-            f"alone: {lack})"
+            f"{size(size_bytes)} would serve at least {percent(hits)} of the reads (judged by "
+            f"its size alone: {lack})"
         )
     else:
         return None
@@ -267,32 +267,33 @@ def _notes(work: Work, known: Situation, choice: Choice) -> list[str]:
     notes = []
     if work.cores is None and known.cores is None:
         notes.append(
-            "How many processors there are is not known: twice what was used is assumed, which "
-            "bounds every prediction. Name their number with --cores."
+            "The number of processors is not known: twice the number in use is assumed, which "
+            "limits every prediction. Give their number with --cores."
         )
     if not known.array.known:
         notes.append(
-            "Of the array only the class is known: pgflash devices probe measures it, and --probe "
-            "reads the result."
+            "Only the class of the array is known: pgflash devices probe measures it, and "
+            "--probe reads the result."
         )
     if known.users is None:
         notes.append(
-            "As many sessions are taken to be at work as there are now: the throughput is what "
-            "they could do. With clients who think, name their number with --users."
+            "The number of active sessions is assumed to stay the same: the throughput is what "
+            "they could do. If clients have think time, give their number with --users."
         )
     if choice.objects and not choice.fitted:
         notes.append(
-            "Sizes of objects, or of the flash, are not known: what fits was not computed."
+            "The sizes of objects, or of the flash, are not known, so it was not checked what fits."
         )
     if known.archiving and not known.archive_on_array:
         notes.append(
-            "WAL is archived, and where to is not known or not on the array: what that takes of "
-            "the array is not in the prediction."
+            "WAL is archived to a place that is not known or not on the array: the prediction "
+            "does not include the load of archiving on the array."
         )
     if known.archive_on_array:
         notes.append(
-            "PostgreSQL never waits for its archive: an archive on flash brings what its reads and "
-            "writes take of the array's bandwidth, and nothing where no bandwidth is known."
+            "PostgreSQL never waits for its archive: moving it to flash frees the array's "
+            "bandwidth that its reads and writes take; without a known bandwidth it gains "
+            "nothing."
         )
     return notes
 

@@ -49,7 +49,7 @@ def find_bottleneck(work: Work) -> Bottleneck:
         kind = "nothing"
         sentence = (
             f"The server was mostly idle: {figure(work.sessions)} active sessions on average, "
-            "so its clients asked for no more."
+            "so its clients needed no more."
         )
     elif storage >= STORAGE_MIN and (busy < BUSY or storage >= STORAGE_SURE):
         kind = "storage"

@@ -180,17 +180,18 @@ def _judge(one: HotObject, moved: bool, worth: bool, *, kept: bool, sized: bool)
     elif moved:
         verdict, reason = "move", f"costs {percent(one.share)} of the read time"
     elif sized and one.bytes is None:
-        verdict, reason = "leave", "its size is not known: ask in its own database"
+        verdict, reason = "leave", "its size is not known: connect to its database"
     elif kept:
         verdict = "keep"
         reason = (
             f"at most {size(one.reads * _BLOCK_BYTES)} of {size(one.bytes or 0)} were read: the "
             "flash cache holds that part"
             if _is_partial(one)
-            else "does not fit beside what saves more; the flash cache can keep what is read of it"
+            else "does not fit beside objects that save more; the flash cache can hold the "
+            "part that is read"
         )
     else:
-        verdict, reason = "leave", "does not fit beside what saves more"
+        verdict, reason = "leave", "does not fit beside objects that save more"
     return HotObject(
         name=one.name,
         database=one.database,

@@ -48,8 +48,8 @@ _OTHER_REPORTS = (
     (r"WORKLOAD REPOSITORY REPORT \(RAC\)|<title>\s*AWR RAC Report", "covers a whole cluster"),
     (r"WORKLOAD REPOSITORY COMPARE PERIOD|AWR Compare Period", "compares two periods"),
     (r"WORKLOAD REPOSITORY SQL Report|STATSPACK SQL report", "is about one statement"),
-    (r"\bASH Report For\b", "has samples of sessions and no counts"),
-    (r"\bADDM Report for\b|ADDM Task '", "has findings and no counts"),
+    (r"\bASH Report For\b", "has samples of sessions but no counts"),
+    (r"\bADDM Report for\b|ADDM Task '", "has findings but no counts"),
     (r"\A%PDF-", "is a PDF file"),
 )
 
@@ -113,7 +113,7 @@ def work_of_extract(tables: Iterable[AwrTable], words: str, *, name: str) -> Wor
     waits = found.waits
     if not waits.events and not waits.classes:
         raise AwrFileError(
-            f'"{name}" is no AWR report: it has neither events nor wait classes',
+            f'"{name}" is not an AWR report: it has neither events nor wait classes',
             hint="Name what awrrpt.sql or spreport.sql wrote, or an extract with its events.",
         )
     if waits.is_mixed:
@@ -126,7 +126,7 @@ def work_of_extract(tables: Iterable[AwrTable], words: str, *, name: str) -> Wor
     elapsed_s = found.elapsed_s or _elapsed(waits)
     if not db_time_s:
         raise AwrFileError(
-            f'"{name}" says nothing of DB time',
+            f'"{name}" does not contain DB time',
             hint="An extract needs the column % DB time of its events.",
         )
     if not elapsed_s:
@@ -135,7 +135,7 @@ def work_of_extract(tables: Iterable[AwrTable], words: str, *, name: str) -> Wor
             hint='Add the line "Elapsed: 60.00 (mins)" of the report\'s head.',
         )
     if not found.elapsed_s:
-        notes.append("Elapsed time is worked out from average active sessions.")
+        notes.append("Elapsed time is derived from average active sessions.")
     transactions = _transactions(found, elapsed_s, notes)
     period = _Period(name=name, elapsed_s=elapsed_s, db_time_s=db_time_s, transactions=transactions)
     return _work(found, period, notes)
@@ -205,7 +205,7 @@ def _with_curve(
     """Return the work with what flash caches of several sizes would serve, and why if unknown."""
     buffers = work.buffers_bytes
     if work.flash.count:
-        said = "Oracle's flash cache served reads already: a larger one is not judged."
+        said = "Oracle's flash cache already served reads: a larger one is not predicted."
         return replace(work, notes=(*work.notes, said))
     curve: tuple[CurvePoint, ...] = advisory_curve(tables, buffers)
     direct = work.direct_part
@@ -223,12 +223,12 @@ def _with_curve(
     elif curve:
         notes.append(
             f"The Buffer Pool Advisory ends with a flash cache of {size(curve[-1].size_bytes)}: "
-            "a larger one is not judged unless --database-size says how large the database is."
+            "a larger one is not predicted without the size of the database (--database-size)."
         )
     elif not database_bytes:
         notes.append(
-            "A flash cache is not judged: there is no Buffer Pool Advisory with sizes beyond the "
-            "present one; --database-size says how large the database is."
+            "A flash cache is not predicted: there is no Buffer Pool Advisory with sizes "
+            "beyond the present one. Give the size of the database with --database-size."
         )
     if (curve or database_bytes) and direct >= _WORTH:
         notes.append(
@@ -390,7 +390,9 @@ def _transactions(found: _Found, elapsed_s: float, notes: list[str]) -> float:
         if row is not None and row.waits:
             notes.append("Transactions are the waits for log file sync.")
             return row.waits
-    notes.append("Transactions are not counted: one a second stands for them; only ratios count.")
+    notes.append(
+        "Transactions are not counted: one per second is assumed, so only ratios are meaningful."
+    )
     return elapsed_s
 
 
@@ -402,7 +404,9 @@ def _writes(found: _Found, elapsed_s: float, notes: list[str]) -> tuple[float | 
     if requests := profile.get("write requests"):
         return requests * elapsed_s, volume
     if blocks:
-        notes.append("Writes are the blocks that were written: there were no more requests.")
+        notes.append(
+            "Writes are the blocks that were written: the number of requests cannot be larger."
+        )
         return blocks, volume
     data = found.waits.background.get(known.DATA_WRITE)
     system = found.waits.all_classes.get("system i/o") or found.waits.classes.get("system i/o")
@@ -412,7 +416,7 @@ def _writes(found: _Found, elapsed_s: float, notes: list[str]) -> tuple[float | 
     if system is not None and system.waits:
         notes.append("Writes are the waits of class System I/O, fewer than there were.")
         return system.waits, system.waits * found.block_bytes
-    notes.append("Writes are not known: what they take of the array is not in the model.")
+    notes.append("Writes are not known: their load on the array is not in the model.")
     return None, 0.0
 
 
@@ -445,7 +449,7 @@ def _all_reads(found: _Found, elapsed_s: float, notes: list[str]) -> tuple[Reads
         waited = waits.seconds(known.MULTI_READS)
         if seconds and waited / seconds >= 0.1:
             notes.append(
-                f"How large reads of several blocks were is not known: they count as {size(block)} "
+                f"The size of multi-block reads is not known: they count as {size(block)} "
                 "each, though they may have been 1 MB. The load profile says it."
             )
     read_bytes = (single + unlisted) * block + multi * each
@@ -467,8 +471,8 @@ def _note_segments(segments: Sequence[Segment], reads: Reads, notes: list[str]) 
     listed = sum(one.reads for one in segments[:-1])
     if listed and listed < 0.995 * reads.count:
         notes.append(
-            f"The segments that are listed have {percent(listed / reads.count)} of the reads; what "
-            "could be moved besides is not in the report."
+            f"The listed segments have {percent(listed / reads.count)} of the reads; other "
+            f"candidates are not in the report."
         )
 
 
@@ -490,8 +494,8 @@ def _note_rest(waits: Events, cpu_s: float, db_time_s: float, notes: list[str]) 
     rest = 1 - (cpu_s + waited) / db_time_s
     if rest >= _REST:
         notes.append(
-            f"{percent(rest)} of DB time is neither processor time nor a wait: so are sessions "
-            "that wait for a processor. It counts among other waits, which stay."
+            f"{percent(rest)} of DB time is neither processor time nor a wait, such as waiting "
+            f"for a processor. It is counted as other waits, which stay."
         )
 
 
@@ -499,6 +503,7 @@ def _note_cluster(found: _Found, db_time_s: float, notes: list[str]) -> None:
     cluster = found.waits.classes.get("cluster")
     if cluster is not None and cluster.seconds / db_time_s >= _WORTH:
         notes.append(
-            "It is one instance of a cluster: what the others do to the array is not in it, and "
-            f"waits for their blocks ({percent(cluster.seconds / db_time_s)} of DB time) stay."
+            "It is one instance of a cluster: the load of the others on the array is not "
+            f"included, and waits for their blocks ({percent(cluster.seconds / db_time_s)} of DB "
+            "time) stay."
         )

@@ -31,7 +31,7 @@ def plan_of(
     if not name:
         raise NoAdviceError(
             f"there is nothing to plan: {advice.sentence}",
-            hint="Name an approach with --approach to have a plan all the same.",
+            hint="Name an approach with --approach to get a plan all the same.",
         )
     way = next((one for one in advice.approaches if one.name == name), None)
     if way is None:
@@ -42,7 +42,7 @@ def plan_of(
     moves = list(_moves(advice, way, tablespace=tablespace, folder=folder))
     if not moves:
         raise NoAdviceError(
-            f"{way.title} is a setting and no move",
+            f"{way.title} is a setting and not a move",
             hint="docs/guide/flash-cache.md says how to switch the flash cache on.",
         )
     return make_plan(

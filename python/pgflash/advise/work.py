@@ -190,9 +190,14 @@ def work_of_report(report: AwrReport, *, flash_tablespaces: frozenset[str] = fro
     parts = _parts(events, classes, io, profile, away)
     wal = _column(tables, "wal", "name", "total")
     if not io.rows:
-        notes.append("Reads and writes of other processes were not counted: they load no device.")
+        notes.append(
+            "Reads and writes of other processes were not counted, so they are not "
+            "part of the load."
+        )
     if parts.reads.count and not events.has("data file read"):
-        notes.append("The reads' times are sampled, or PostgreSQL's own: no extension counted.")
+        notes.append(
+            "The times of reads are sampled, or PostgreSQL's own: the extension was not there."
+        )
     known_s = (
         cpu_s + parts.run_queue_s + parts.reads.seconds + parts.flash.seconds + parts.temp.seconds
     ) + (parts.write_wait_s + parts.commit_s + parts.buffer_s + parts.lock_s)

@@ -42,7 +42,7 @@ def choose_period(store: SnapshotStore, *, now: datetime, begin: str = "", end: 
         raise PeriodError(
             f"the nearest snapshot to both ends is {first.id}, of "
             f"{print_moment(first.taken_at, zone)}",
-            hint="Ask for a longer time: 'pgflash snapshots' lists the snapshots there are.",
+            hint="Ask for a longer time: 'pgflash snapshots' lists them.",
         )
     named = (begin and since is None) or (end and until is None)
     period = _whole(store, heads, first, last, cut=not named, alone=not begin)
@@ -74,7 +74,7 @@ def _meant(
         moment = read_moment(word, now=now, after=after)
     except (ValueError, OverflowError):
         raise UsageError(
-            f'"{word}" is no snapshot',
+            f'"{word}" is not a snapshot',
             hint="Name one by its id, by first, last or last-1, or by a time such as 10:00, "
             "2026-11-22T10:00, yesterday or -1h.",
         ) from None

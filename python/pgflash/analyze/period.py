@@ -232,7 +232,7 @@ def _chain(
 ) -> tuple[SnapshotHead, ...]:
     """Return the heads from the first to the last, or say why they do not form a period."""
     by_id = {head.id: head for head in heads}
-    hint = "'pgflash snapshots' lists the snapshots there are."
+    hint = "'pgflash snapshots' lists them."
     for wanted in (begin_id, end_id):
         if wanted not in by_id:
             there = f"it holds {heads[0].id} to {heads[-1].id}" if heads else "it holds none"

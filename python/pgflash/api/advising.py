@@ -82,7 +82,7 @@ def file_situation(
         if (read[0].name, read[0].mount_point) == (read[-1].name, read[-1].mount_point):
             raise UsageError(
                 f"both probes are of the same device ({read[0].name})",
-                hint="Give the array's first, then that of the flash.",
+                hint="Give the probe of the array first, then that of the flash.",
             )
         array = drive_of_probe(read[0].probe, name=read[0].name, flash=False)
         known = replace(known, array=array)
@@ -163,8 +163,8 @@ def _refuse_same(array: DeviceFacts | None, fast: DeviceFacts | None, what: str)
     if same:
         raise UsageError(
             f"{what} is on the same device as the data ({array.name}): nothing would be gained",
-            hint="Name a folder on another device: pgflash devices --all lists them. What a flash "
-            "drive of some size would bring is asked with --flash-bytes alone.",
+            hint="Name a folder on another device: pgflash devices --all lists them. To ask "
+            "about a flash drive of a given size, use --flash-bytes alone.",
         )
 
 
@@ -200,8 +200,8 @@ def advise_plan(
     """
     if path.exists() and any(r.state is not MoveState.PLANNED for r in read_plan(path).records):
         raise UsageError(
-            f'"{path}" holds moves that were made',
-            hint=f"Name another file, or take them back first: pgflash plan undo {path}",
+            f'"{path}" contains moves that were made',
+            hint=f"Name another file, or undo them first: pgflash plan undo {path}",
         )
     plan = plan_of(
         advice,

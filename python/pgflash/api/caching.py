@@ -80,7 +80,7 @@ def _await_size(connection: Connection, listener: Listener) -> None:
         if row["resize_reason"]:
             raise PgflashError(
                 f"the cache keeps its size: {row['resize_reason']}",
-                hint="pgflash.cache_size has the new size all the same: set it back.",
+                hint="pgflash.cache_size has the new value all the same: set it back.",
             )
         if row["resize_progress"] is not None:
             begun = True

@@ -47,8 +47,9 @@ def devices(
         why = why_not_local(connection)
         if why:
             raise PgflashError(
-                f"its devices cannot be seen from here: {why}",
-                hint="Run it where the server runs, in the same container if it is in one.",
+                f"its devices are not visible from here: {why}",
+                hint="Run it on the server's machine, and in the same container if the server "
+                "is in one.",
             )
         places = [*server_places(connection)]
     if flash is not None:

@@ -151,13 +151,13 @@ def plan_keep(plan: Plan, path: Path | None = None) -> Path:
     """Write a plan to a new file, by default in plan_folder(), and return its path."""
     path = path or plan_folder() / f"{plan.id}.json"
     if path.exists():
-        raise UsageError(f"{path} exists", hint="Name another file, or carry it out: plan apply.")
+        raise UsageError(f"{path} exists", hint="Name another file, or apply it: plan apply.")
     try:
         make_folders(path.parent)
     except (OSError, ChangeableError) as error:
         raise UsageError(
             f"could not make {path.parent}: {getattr(error, 'strerror', error.args[0])}",
-            hint="Name a file that keeps what is done: --plan FILE.",
+            hint="Name a file that records the moves: --plan FILE.",
         ) from error
     write_plan(path, plan)
     return path

@@ -81,7 +81,7 @@ class _Commands(click.Group):
     epilog=examples("pgflash report -o report.html", "pgflash advise --flash /nvme"),
 )
 @click.version_option(pgflash.__version__, prog_name="pgflash")
-@click.option("--debug", is_flag=True, help="Show a traceback where something fails.")
+@click.option("--debug", is_flag=True, help="Show a traceback on errors.")
 @click.pass_context
 def command(context: click.Context, *, debug: bool) -> None:
     """Put flash where PostgreSQL waits for its storage, and prove the gain."""
@@ -116,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except (KeyboardInterrupt, click.Abort):
-        complain("interrupted; everything it had started is stopped.")
+        complain("interrupted; everything that it started has been stopped.")
         return EXIT_INTERRUPTED
     except click.ClickException as error:
         error.show()
@@ -134,7 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
             say(*traceback.format_exc().splitlines(), err=True)
         complain(
             f"unexpected {type(error).__name__}: {error}",
-            "run it again with --debug before the command and report it.",
+            "run it again with --debug before the command, and report it.",
         )
         return 1
     finally:
@@ -145,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _tell_superuser(role: str) -> None:
     """Say once that less would do."""
-    complain(f'role "{role}" is a superuser, and less is enough: docs/guide/roles.md')
+    complain(f'role "{role}" is a superuser; a monitoring role is enough: docs/guide/roles.md')
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

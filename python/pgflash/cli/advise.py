@@ -44,10 +44,14 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
 )
 @click.argument("file", required=False, type=_PATH)
 @click.option("--from", "begin", default="", metavar="A", help="The period's first snapshot.")
-@click.option("--to", "end", default="", metavar="B", help="Its last one; else the newest.")
+@click.option(
+    "--to", "end", default="", metavar="B", help="The period's last snapshot (default: the newest)."
+)
 @source_options
 @click.option(
-    "--awr", type=_PATH, help="An Oracle AWR or Statspack report (text, HTML, extract) instead."
+    "--awr",
+    type=_PATH,
+    help="Read an Oracle AWR or Statspack report (text, HTML, extract) instead.",
 )
 @click.option(
     "--database-size", callback=bytes_of, help="With a file: the database's size, such as 500GB."
@@ -55,17 +59,23 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--flash",
     type=click.Path(path_type=Path, file_okay=False),
-    help="A folder on the flash device: its free space is what there is.",
+    help="A folder on the flash device; its free space is the flash available.",
 )
-@click.option("--flash-bytes", callback=bytes_of, help="How much flash there is, such as 745GB.")
-@click.option("--tablespace", default="", help="A tablespace on it, for the plan.")
+@click.option("--flash-bytes", callback=bytes_of, help="Amount of flash available, such as 745GB.")
+@click.option("--tablespace", default="", help="A tablespace on the flash device, for the plan.")
 @probes_option
-@click.option("--prices", type=_PATH, help="File (TOML) that says what array and flash cost.")
-@click.option("--users", type=click.FloatRange(min=0), help="Clients, if they think in between.")
-@click.option("--cores", type=click.FloatRange(min=0.1), help="Processor cores, if not as told.")
-@click.option("--approach", default="", help="The approach to plan, not the recommended one.")
-@click.option("--plan", type=_PATH, help="Write its moves to this file, for pgflash plan apply.")
-@form_option("How the advice is printed; csv has the approaches.", forms=(*TABLE_FORMS, "md"))
+@click.option("--prices", type=_PATH, help="File (TOML) with the prices of array and flash.")
+@click.option(
+    "--users", type=click.FloatRange(min=0), help="Number of clients, if they have think time."
+)
+@click.option(
+    "--cores",
+    type=click.FloatRange(min=0.1),
+    help="Number of processor cores, if detected wrongly.",
+)
+@click.option("--approach", default="", help="Plan this approach instead of the recommended one.")
+@click.option("--plan", type=_PATH, help="Write the moves to this file, for pgflash plan apply.")
+@form_option("Output format; csv lists the approaches.", forms=(*TABLE_FORMS, "md"))
 def advise_command(
     *,
     file: Path | None,
@@ -86,13 +96,12 @@ def advise_command(
     plan: Path | None,
     form: str,
 ) -> None:
-    """Say whether storage is the bottleneck, and what flash would bring.
+    """Tell whether storage is the bottleneck, and predict what flash would bring.
 
-    Reads the period between two snapshots, named as for pgflash report; or FILE, a report
-    that was kept as JSON; or an Oracle AWR or Statspack report.  Judges the flash cache,
-    WAL, temporary files, hot objects and everything on flash: throughput, DB time, what
-    limits it then.  Predictions are from a queueing model: docs/guide/advise.md says how far
-    to trust them.
+    Reads the period between two snapshots, named as for pgflash report; or FILE, a report stored
+    as JSON; or an Oracle AWR or Statspack report.  Predicts throughput, DB time and the next
+    bottleneck for a flash cache, and for WAL, temporary files, hot objects or everything on
+    flash.  docs/guide/advise.md describes the queueing model and its accuracy.
     """
     if awr is not None and (file or begin or end or store or dsn is not None):
         raise UsageError(
@@ -100,9 +109,9 @@ def advise_command(
         )
     from_file = awr is not None or file is not None or store is not None
     if database_size is not None and not from_file:
-        raise UsageError("a server says its size itself", hint="Leave out --database-size.")
+        raise UsageError("the size of a server is known", hint="Leave out --database-size.")
     identifier = ""
-    with patiently("looking at the server and its snapshots"):
+    with patiently("reading the server and its snapshots"):
         if from_file:
             known = api.file_situation(
                 flash_bytes=flash_bytes,

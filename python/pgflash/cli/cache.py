@@ -25,7 +25,7 @@ _PERIODS = {"hour": "last hour", "day": "last day", "start": "since the start"}
 @form_option(forms=("text", "json"))
 @click.pass_context
 def cache_command(context: click.Context, *, dsn: str | None, form: str) -> None:
-    """Show what the flash cache does, and whether it helps."""
+    """Show the state of the flash cache, and whether it helps."""
     context.obj = dsn
     if context.invoked_subcommand is not None:
         return
@@ -44,7 +44,7 @@ def cache_command(context: click.Context, *, dsn: str | None, form: str) -> None
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def mode_command(dsn: str | None, *, mode: str, yes: bool) -> None:
-    """Set the mode: serve, passthrough (the cache stays warm and right) or offline.
+    """Set the mode: serve, passthrough (the cache stays warm and correct) or offline.
 
     Offline lasts until the server restarts.
     """
@@ -72,9 +72,9 @@ def clear_command(dsn: str | None, *, yes: bool) -> None:
 @click.argument("new_size", metavar="SIZE", callback=bytes_of)
 @click.pass_obj
 def resize_command(dsn: str | None, *, new_size: int) -> None:
-    """Set the size of each cache file, while the server runs, and wait until it is done.
+    """Set the size of each cache file while the server runs, and wait for completion.
 
-    The most is pgflash.cache_size_max.  Ctrl-C ends the waiting, not the resize.
+    The maximum is pgflash.cache_size_max.  Ctrl-C ends the wait, not the resize.
     """
     with Screen() as screen:
         api.cache_resize(new_size, dsn=dsn, listener=screen)

@@ -46,11 +46,13 @@ _COLUMNS = (
     ),
 )
 @dsn_option()
-@click.option("--all", "every", is_flag=True, help="Also the devices that hold no part of it.")
+@click.option(
+    "--all", "every", is_flag=True, help="Also list the devices that hold no part of the cluster."
+)
 @click.option(
     "--prices",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File (TOML) that says what devices cost.",
+    help="File (TOML) with the prices of devices.",
 )
 @probes_option
 @form_option()
@@ -64,10 +66,10 @@ def devices_command(
     probes: tuple[Path, ...],
     form: str,
 ) -> None:
-    """List the devices that hold the parts of a server on this machine.
+    """List the devices that hold the parts of a cluster on this machine.
 
-    Its data, WAL, tablespaces, archive, temporary and cache files, by mount point.  What
-    cannot be seen from here is "unknown", with the reason.
+    The parts are data, WAL, tablespaces, archive, temporary and cache files, by mount point.
+    What cannot be determined is "unknown", with the reason.
     """
     if context.invoked_subcommand is not None:
         return
@@ -174,21 +176,21 @@ def _sentence(probe: Probe) -> str:
     default="1GB",
     show_default=True,
     callback=bytes_of,
-    help="Size of the file that is measured on; larger than what the device caches.",
+    help="Size of the test file; should be larger than the cache of the device.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0.1, max=600),
     default=3.0,
     show_default=True,
-    help="How long each of the seven steps takes.",
+    help="Duration of each of the seven steps.",
 )
-@click.option("--without-fio", is_flag=True, help="Do not use fio, also where it is installed.")
+@click.option("--without-fio", is_flag=True, help="Do not use fio, even if it is installed.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File to keep the result in, for 'pgflash devices --probe' and for advice.",
+    help="File for the result, for 'pgflash devices --probe' and 'pgflash advise'.",
 )
 @form_option()
 def probe_command(
@@ -202,9 +204,9 @@ def probe_command(
 ) -> None:
     """Measure the device that DIR is on.
 
-    Random reads of 8 kB at several depths, reads and writes in order, and how long a commit's
-    sync takes, on a new file without a name: nothing that exists is touched, and nothing is
-    left.  It puts load on the device.
+    Measures random reads of 8 kB at several depths, sequential reads and writes, and the sync of
+    a commit, on a new unnamed file.  No existing file is touched, and nothing is left behind.
+    This puts load on the device.
     """
     if output is not None and not api.is_folder(output.absolute().parent):
         raise UsageError(f'there is no folder for "{output}"')

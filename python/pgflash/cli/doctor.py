@@ -39,20 +39,20 @@ _COLOURS = {Outcome.CRITICAL: "red", Outcome.WARNING: "yellow", Outcome.NOTE: "c
 @click.option(
     "--fail-on",
     type=click.Choice([str(one) for one in _FAILING]),
-    help="Exit with 1 if something is found that is as bad as this, or worse.",
+    help="Exit with 1 if a finding is at least this severe.",
 )
-@click.option("--all", "every", is_flag=True, help="Also name every check that found all well.")
-@form_option("How the result is printed; json and csv have every check.")
+@click.option("--all", "every", is_flag=True, help="Also list the checks that found no problem.")
+@form_option("Output format; json and csv contain every check.")
 def doctor_command(
     *, dsn: str | None, probes: tuple[Path, ...], fail_on: str | None, every: bool, form: str
 ) -> int:
-    """Check what a server and its machine are set to.
+    """Check the settings of a server and its machine.
 
-    Storage, mounts, memory, limits, and what PostgreSQL is told about them; each finding with its
-    reason, its source, and the commands that would change it.  Nothing is changed.  On another
-    machine than the server's only the server's settings are checked.
+    Checks storage, mounts, memory, limits, and the related settings of PostgreSQL.  Each finding
+    has its reason, its source, and the commands that would correct it.  Nothing is changed.  On
+    another machine than the server's, only the server's settings are checked.
     """
-    with patiently("looking at the server and its machine"):
+    with patiently("checking the server and its machine"):
         found = api.doctor(dsn=dsn, probes=probes)
     if form == "table":
         _print(found, every=every)
@@ -68,8 +68,8 @@ def doctor_command(
 def check_command(*, dsn: str | None, form: str) -> int:
     """Check that pgflash itself works: its cache, its workers, its snapshots.
 
-    Exits with 1 if something is wrong, for monitoring.  For the machine and the server's other
-    settings there is pgflash doctor.
+    Exits with 1 if something is wrong, for monitoring.  Use pgflash doctor to check the machine
+    and the server's other settings.
     """
     found = api.check(dsn=dsn)
     if form == "table":
@@ -95,7 +95,7 @@ def _print(found: Sequence[Diagnosis], *, every: bool) -> None:
     for one in found:
         if one.outcome in _FAILING:
             _print_finding(one)
-    _print_list("Could not be checked:", [one for one in found if one.outcome is Outcome.UNKNOWN])
+    _print_list("Not checked:", [one for one in found if one.outcome is Outcome.UNKNOWN])
     if every:
         _print_list("All well:", [one for one in found if one.outcome is Outcome.GOOD])
 
@@ -109,7 +109,7 @@ def _headline(found: Sequence[Diagnosis]) -> str:
     ]
     unknown = f", {counts[Outcome.UNKNOWN]} could not be made" if counts[Outcome.UNKNOWN] else ""
     said = listed(words) if words else "nothing to change"
-    return f"{len(found)} checks: {said}; {counts[Outcome.GOOD]} found all well{unknown}."
+    return f"{len(found)} checks: {said}; {counts[Outcome.GOOD]} found no problem{unknown}."
 
 
 def _print_finding(one: Diagnosis) -> None:

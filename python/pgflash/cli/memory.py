@@ -32,7 +32,8 @@ _DIRECTORIES = click.option(
     multiple=True,
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="A data directory that it may be of; running servers' and the usual ones are known.",
+    help="A data directory that it may belong to; those of running servers and the usual ones "
+    "are known.",
 )
 
 
@@ -45,10 +46,10 @@ _DIRECTORIES = click.option(
 @form_option()
 @click.pass_context
 def memory_command(context: click.Context, *, directories: tuple[Path, ...], form: str) -> None:
-    """List the memory of caches in /dev/shm: whose it is, and whether a server uses it.
+    """List the memory of caches in /dev/shm: its owner, and whether a server uses it.
 
-    What is left over is of a server that was killed, and is waiting for it: the next start is
-    warm.  If there will be none, remove it.  Without root only one's own is listed.
+    A killed server leaves its memory for its next start, which is then warm.  Remove it if the
+    server will not be started again.  Without root, only your own is listed.
     """
     context.obj = directories
     if context.invoked_subcommand is None:
@@ -63,9 +64,9 @@ def memory_command(context: click.Context, *, directories: tuple[Path, ...], for
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def remove_command(directories: tuple[Path, ...], *, names: tuple[str, ...], yes: bool) -> None:
-    """Remove what is left over, or only NAMEs of it; what a server uses is never removed.
+    """Remove memory that no server uses, or only NAMEs of it.
 
-    The cache of a server that is started on such a data directory later is cold.
+    A server that is started later on such a data directory has a cold cache.
     """
     found = [one for one in api.memory(directories) if one.name in names or not names]
     for name in set(names) - {one.name for one in found}:

@@ -24,7 +24,7 @@ def examples(*lines: str) -> str:
 
 
 def form_option(
-    text: str = "How the result is printed.", *, forms: Sequence[str] = TABLE_FORMS
+    text: str = "Output format.", *, forms: Sequence[str] = TABLE_FORMS
 ) -> Callable[[_Function], _Function]:
     """Return --format: one of these forms, the first unless told otherwise."""
     return click.option(
@@ -51,7 +51,9 @@ def dsn_option(what: str = "Database") -> Callable[[_Function], _Function]:
             metavar="NAME|DSN",
             help=f"{what}: a name, libpq connection string or URI (default: PGDATABASE, ...).",
         ),
-        click.option("-h", "--host", metavar="HOST", help="Server's host or socket directory."),
+        click.option(
+            "-h", "--host", metavar="HOST", help="Host name or socket directory of the server."
+        ),
         click.option("-p", "--port", metavar="PORT", help="Server's port."),
         click.option("-U", "--username", metavar="NAME", help="Role to connect as."),
     )

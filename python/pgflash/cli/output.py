@@ -56,7 +56,7 @@ def complain(message: str, hint: str = "") -> None:
 def confirm(question: str, *, hint: str = "Confirm with --yes.") -> bool:
     """Ask on the terminal; an error if standard input is none."""
     if not sys.stdin.isatty():
-        raise PgflashError("standard input is not a terminal, so nobody can confirm", hint=hint)
+        raise PgflashError("standard input is not a terminal: confirm with --yes", hint=hint)
     return click.confirm(question)
 
 

@@ -24,20 +24,22 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def _common(on: str) -> Callable[[_Command], _Command]:
     """Return what all commands have in common; ON says what --on names."""
     options = [
-        click.option("--on", "to", required=True, metavar=on, help="Where it is to be."),
+        click.option(
+            "--on", "to", required=True, metavar=on, help="Tablespace or folder to move it to."
+        ),
         dsn_option(),
-        click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
+        click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
         click.option("--yes", is_flag=True, help="Do not ask."),
         click.option(
             "--room-is-there",
             is_flag=True,
-            help="Do not look for free space, which only the server's machine can see.",
+            help="Do not check free space, which is known only on the server's machine.",
         ),
         click.option(
             "--plan",
             "plan_file",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="File that keeps what is done; else one is made below ~/.local/state/pgflash.",
+            help="File that records the moves (default: a new one below ~/.local/state/pgflash).",
         ),
     ]
 
@@ -55,14 +57,14 @@ _PATIENCE = click.option(
     default=600,
     show_default=True,
     metavar="SECONDS",
-    help="How long a lock is tried for, where one is needed.",
+    help="How long to try to get a lock.",
 )
 _METHOD = click.option(
     "--method",
     type=click.Choice(["auto", "repack", "alter"]),
     default="auto",
     show_default=True,
-    help="How tables are moved: by pg_repack, or by ALTER TABLE under a lock.",
+    help="How to move tables: by pg_repack, or by ALTER TABLE with a lock.",
 )
 
 
@@ -71,7 +73,7 @@ _METHOD = click.option(
     epilog=examples("pgflash place table stock --on flash --dry-run"),
 )
 def place() -> None:
-    """Put a part of the cluster on another device; it can be stopped, resumed and undone."""
+    """Move a part of the cluster to another device; it can be interrupted, resumed and undone."""
 
 
 @place.command(
@@ -83,10 +85,14 @@ def place() -> None:
     ),
 )
 @_common("DIR")
-@click.option("--stop-command", default="", help="Stops the server; else pg_ctl does.")
-@click.option("--start-command", default="", help="Starts it again; both or none.")
+@click.option(
+    "--stop-command", default="", help="Shell command that stops the server (default: pg_ctl)."
+)
+@click.option(
+    "--start-command", default="", help="Shell command that starts it; give both or none."
+)
 def wal(*, to: str, stop_command: str, start_command: str, **common: Any) -> None:  # noqa: ANN401
-    """Move pg_wal to a folder, by a restart that is rolled back if the server does not come up.
+    """Move pg_wal to a folder, with a restart that is rolled back if the server does not start.
 
     Runs on the server's machine, as the server's user or as root.
     """
@@ -103,10 +109,10 @@ def temp(*, to: str, **common: Any) -> None:  # noqa: ANN401
 
 @place.command("archive", epilog=examples("pgflash place archive --on /flash/archive"))
 @_common("DIR")
-@click.option("--leave-old", is_flag=True, help="Do not copy what is archived already.")
-@click.option("--command", default="", help="The new archive_command, if it cannot be told.")
+@click.option("--leave-old", is_flag=True, help="Do not copy the existing archive.")
+@click.option("--command", default="", help="The new archive_command, if it cannot be derived.")
 def archive(*, to: str, leave_old: bool, command: str, **common: Any) -> None:  # noqa: ANN401
-    """Archive WAL to another folder, without a gap (archive_command, basic_archive)."""
+    """Archive WAL to another folder without a gap (archive_command, basic_archive)."""
     _place(partial(api.place_archive, to, leave_old=leave_old, command=command), **common)
 
 
@@ -119,7 +125,7 @@ def archive(*, to: str, leave_old: bool, command: str, **common: Any) -> None:  
 )
 @click.argument("name")
 @_common("TABLESPACE|DIR")
-@click.option("--indexes/--no-indexes", default=True, help="Its indexes, too (the default).")
+@click.option("--indexes/--no-indexes", default=True, help="Also move its indexes (the default).")
 @_METHOD
 @_PATIENCE
 def table(
@@ -141,7 +147,7 @@ def table(
 @_common("TABLESPACE|DIR")
 @_PATIENCE
 def index(*, name: str, to: str, patience: float, **common: Any) -> None:  # noqa: ANN401
-    """Move an index, by building it anew while it is used (REINDEX CONCURRENTLY)."""
+    """Move an index by rebuilding it while it is in use (REINDEX CONCURRENTLY)."""
     _place(partial(api.place_index, name, to, patience_s=patience), **common)
 
 
@@ -153,7 +159,9 @@ def index(*, name: str, to: str, patience: float, **common: Any) -> None:  # noq
 )
 @click.argument("name")
 @_common("TABLESPACE|DIR")
-@click.option("--offline", is_flag=True, help="All at once; nobody may be connected to it.")
+@click.option(
+    "--offline", is_flag=True, help="Move all at once; no session may be connected to it."
+)
 @_METHOD
 @_PATIENCE
 def database(
@@ -165,7 +173,7 @@ def database(
     patience: float,
     **common: Any,  # noqa: ANN401
 ) -> None:
-    """Move a database, object by object while it is used, or all at once."""
+    """Move a database, object by object while it is in use, or all at once."""
     asked = partial(
         api.place_database, name, to, offline=offline, method=method, patience_s=patience
     )

@@ -18,7 +18,7 @@ from pgflash.model.moments import print_moment
 from pgflash.model.plan import Move, MoveKind, Plan
 from pgflash.model.words import duration
 
-_LOOK_FIRST = "Confirm with --yes, or look first with --dry-run."
+_LOOK_FIRST = "Confirm with --yes, or use --dry-run first."
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
@@ -27,14 +27,14 @@ _COLUMNS = ("kind", "name", "database", "to", "was", "bytes", "state", "step", "
 
 @click.group("plan", epilog=examples("pgflash plan show plan.json"))
 def plan() -> None:
-    """Show, carry out or take back a plan of pgflash advise or pgflash place."""
+    """Show, apply or undo a plan of pgflash advise or pgflash place."""
 
 
 @plan.command("show", epilog=examples("pgflash plan show plan.json", "pgflash plan show"))
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
-@form_option("How it is printed.")
+@form_option("Output format.")
 def show(*, file: Path | None, form: str) -> None:
-    """Show the moves of a plan, and how far each has come; without FILE list the plans."""
+    """Show the moves of a plan and their progress; without FILE, list the plans."""
     if file is None:
         _list(form)
         return
@@ -51,13 +51,14 @@ def show(*, file: Path | None, form: str) -> None:
 @plan.command("apply", epilog=examples("pgflash plan apply plan.json"))
 @_FILE
 @dsn_option()
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
+@click.option("--room-is-there", is_flag=True, help="Do not check free space.")
 def apply(*, file: Path, dsn: str | None, dry_run: bool, yes: bool, room_is_there: bool) -> None:
-    """Make the moves that are not made yet; go on with one that was stopped or killed.
+    """Make the moves that are not made yet; resume one that was interrupted.
 
-    Shows the commands that it would run, and asks.  A plan that others may write is refused.
+    Shows the commands that it would run, and asks for confirmation.  A plan that other users may
+    write is refused.
     """
     found = api.plan_read(file)
     if dry_run:
@@ -71,18 +72,19 @@ def apply(*, file: Path, dsn: str | None, dry_run: bool, yes: bool, room_is_ther
 @_FILE
 @dsn_option()
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
+@click.option("--room-is-there", is_flag=True, help="Do not check free space.")
 def undo(*, file: Path, dsn: str | None, yes: bool, room_is_there: bool) -> None:
-    """Take back the moves that were made or begun, the last one first.
+    """Undo the moves that were made or begun, the last one first.
 
-    Shows the commands that it would run, and asks.  A plan that others may write is refused.
+    Shows the commands that it would run, and asks for confirmation.  A plan that other users may
+    write is refused.
     """
     found = api.plan_read(file)
     _print_plan(found)
     if any(move.kind is MoveKind.WAL for move in found.moves):
-        say("Note: to move the WAL back the server is stopped and started again.")
+        say("Note: to move the WAL back, the server is restarted.")
     _print_commands(found)
-    if not yes and not confirm("Take back what was done?", hint=_LOOK_FIRST):
+    if not yes and not confirm("Undo the moves?", hint=_LOOK_FIRST):
         return
     with Screen() as screen:
         api.plan_undo(file, found, dsn=dsn, room_is_there=room_is_there, listener=screen)
@@ -93,7 +95,7 @@ def undo(*, file: Path, dsn: str | None, yes: bool, room_is_there: bool) -> None
 
 def show_looks(found: Plan, dsn: str | None) -> tuple[api.Seen, ...]:
     """Print what each move would mean; raise the reason of the first that is refused."""
-    with patiently("looking at what would move"):
+    with patiently("checking the moves"):
         seen = api.plan_look(found, dsn=dsn)
     columns = (
         text("what", "what"),
@@ -129,9 +131,7 @@ def _remarks(seen: tuple[api.Seen, ...]) -> list[str]:
     locks = dict.fromkeys(f"Lock: {look.lock}" for look in looks)
     speeds = dict.fromkeys(f"Speed: {look.speed}." for look in looks if look.speed)
     warnings = dict.fromkeys(f"Note: {text}" for look in looks for text in look.warnings)
-    gone = [
-        f"Note: {one.move.title} is passed over: it was dropped." for one in seen if one.is_gone
-    ]
+    gone = [f"Note: {one.move.title} is skipped: it was dropped." for one in seen if one.is_gone]
     return [*locks, *speeds, *warnings, *gone]
 
 
@@ -150,12 +150,12 @@ def agree(found: Plan, dsn: str | None, *, yes: bool) -> bool:
     if api.plan_is_down(found, dsn=dsn):
         # It cannot be asked what a move would mean.
         _print_plan(found)
-        say("Note: the server is down since a move of the WAL was cut off; it is started.")
+        say("Note: the server is down because a move of the WAL was interrupted; it is started.")
         _print_commands(found)
         return yes or confirm("Go on?", hint=_LOOK_FIRST)
     seen = show_looks(found, dsn)
     if all(one.is_gone or (one.look is not None and one.look.is_there) for one in seen):
-        say("Everything is there already: nothing to do.")
+        say("Everything is in place already: nothing to do.")
         return False
     return yes or confirm("Do it?", hint=_LOOK_FIRST)
 
@@ -166,10 +166,10 @@ def carry_out(path: Path, found: Plan, dsn: str | None, *, room_is_there: bool) 
         try:
             api.plan_apply(path, found, dsn=dsn, room_is_there=room_is_there, listener=screen)
         except (PgflashError, KeyboardInterrupt):
-            screen.note(f"Go on with it: pgflash plan apply {path}")
-            screen.note(f"Take it back:  pgflash plan undo {path}")
+            screen.note(f"To resume it: pgflash plan apply {path}")
+            screen.note(f"To undo it:   pgflash plan undo {path}")
             raise
-    say(f"Done. Take it back: pgflash plan undo {path}")
+    say(f"Done. To undo it: pgflash plan undo {path}")
 
 
 def _about(seconds: float | None) -> str:

@@ -44,13 +44,13 @@ def _output_options(function: _Function) -> _Function:
         "form",
         type=click.Choice(api.FORMS),
         help="html: one file with charts; text: at most 100 columns; json: all of it, for "
-        "programs; md: for a ticket.  Else by the file's name, else text.",
+        "programs; md: for a ticket.  Default: by the file's name, or text.",
     )
     output = click.option(
         "-o",
         "--output",
         type=click.Path(path_type=Path),
-        help="File to write; without it, standard output.",
+        help="File to write (default: standard output).",
     )
     return form(output(function))
 
@@ -66,7 +66,9 @@ def _output_options(function: _Function) -> _Function:
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--from", "begin", default="", metavar="A", help="The period's first snapshot.")
-@click.option("--to", "end", default="", metavar="B", help="Its last one; else the newest.")
+@click.option(
+    "--to", "end", default="", metavar="B", help="The period's last snapshot (default: the newest)."
+)
 @source_options
 @_output_options
 def report_command(
@@ -81,17 +83,18 @@ def report_command(
 ) -> None:
     """Report where the time went between two snapshots.
 
-    A and B are a snapshot's number, first, last, last-1, or a time, which means the nearest
-    snapshot: 10:00, 2026-11-22T10:00, yesterday 10:00, -1h.  Times are in the server's zone.
-    Without A it is the snapshot before B; after a restart, the last whole period.
+    A and B are the number of a snapshot, first, last, last-1, or a time, which means the nearest
+    snapshot: 10:00, 2026-11-22T10:00, yesterday 10:00, -1h.  Times are in the server's time zone.
+     The default of A is the snapshot before B; after a restart, the last whole period is
+    reported.
 
-    FILE is a report that was kept as JSON, to be printed in another form.
+    FILE is a report stored as JSON, to be printed in another format.
     """
     form = _form(form, output)
     if file is not None:
         if begin or end or dsn is not None or store is not None:
             raise UsageError(
-                "a stored report has its period already",
+                "a stored report already has its period",
                 hint="Leave out --from, --to, --dsn and --store, or the file.",
             )
         _print(api.read_period(file), form, output)
@@ -122,10 +125,10 @@ def compare_command(
     form: api.Form | None,
     output: Path | None,
 ) -> None:
-    """Compare two periods: what changed most stands first.
+    """Compare two periods; the largest changes come first.
 
-    FIRST and SECOND are each a period A..B, its snapshots named as for pgflash report, or a
-    file that pgflash report wrote as JSON: so two servers can be compared.
+    FIRST and SECOND are each a period A..B, with snapshots named as for pgflash report, or a
+    JSON file written by pgflash report.  With files, two servers can be compared.
     """
     with patiently("reading the snapshots"), contextlib.ExitStack() as stack:
         once = functools.cache(lambda: stack.enter_context(opened(dsn, store)))
@@ -140,9 +143,9 @@ def _read(word: str, once: Callable[[], api.OpenStore]) -> AwrReport:
     begin, dots, end = word.partition("..")
     if not (begin and dots and end):
         raise UsageError(
-            f'"{word}" is no period',
-            hint="Write it as two snapshots with two dots between them, such as 10..16, or name "
-            "a report in a .json file.",
+            f'"{word}" is not a period',
+            hint="Write two snapshots with two dots between them, such as 10..16, or name a "
+            "report in a .json file.",
         )
     return api.report(once(), begin=begin, end=end, every_row=True)
 
@@ -158,7 +161,7 @@ def one_source(dsn: str | None, store: Path | None) -> None:
     if dsn is not None and store is not None:
         raise UsageError(
             "--dsn and --store exclude each other",
-            hint="Snapshots are in a database or in a file: name one of them.",
+            hint="Snapshots are in a database or in a file: name one of the two.",
         )
 
 

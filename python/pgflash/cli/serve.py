@@ -21,10 +21,10 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
     """Return address and port of ADDRESS:PORT, PORT or ADDRESS."""
     found = re.fullmatch(r"(?:(\[[0-9a-fA-F:.]+\]|[^:\[\]]*):)?(\d{1,5})|([^:]+)", word.strip())
     if found is None:
-        raise click.BadParameter(f'"{word}" is no address; write it as {DEFAULT} or [::1]:8432')
+        raise click.BadParameter(f'"{word}" is not an address; write it as {DEFAULT} or [::1]:8432')
     address, port = found[1] or found[3] or "127.0.0.1", int(found[2] or 8432)
     if port > 65535:
-        raise click.BadParameter(f"there is no port {port}")
+        raise click.BadParameter(f"{port} is not a port")
     return address.strip("[]"), port
 
 
@@ -48,26 +48,31 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File with the token that is asked for, which is made if it is not there; else "
-    f"{TOKEN_VARIABLE} has the token, or ~/.config/pgflash/token.",
+    help="File with the token, created if it does not exist (default: the token in "
+    "{TOKEN_VARIABLE}, or ~/.config/pgflash/token).",
 )
 @click.option(
     "--no-token",
     is_flag=True,
-    help="Ask for none: whoever can log in to this machine sees all.  Only on loopback.",
+    help="Require no token: everybody who can log in to this machine sees everything.  Only on "
+    "loopback.",
 )
 @click.option(
-    "--allowed-host", "names", multiple=True, metavar="NAME", help="Another name of this host."
+    "--allowed-host",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Another name of this host to answer to.",
 )
 @click.option(
-    "--https", is_flag=True, help="Browsers come by https, through a proxy in front of this."
+    "--https", is_flag=True, help="Browsers use https, through a proxy in front of this server."
 )
 @click.option(
     "--store",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("out"),
     show_default=True,
-    help="Folder whose contents pages of other distributions show.",
+    help="Folder for the pages of other distributions.",
 )
 def serve_command(
     *,
@@ -81,12 +86,12 @@ def serve_command(
 ) -> None:
     """Serve the live performance page, and metrics at /metrics.
 
-    A role with pg_monitor is enough.  On a server without the extension it shows what is there,
-    and says what is missing.  It changes nothing, but has a snapshot taken where the report of a
-    range needs one; it ends with Ctrl-C.
+    A role with pg_monitor is enough.  Without the extension it shows PostgreSQL's own statistics
+    and lists what is missing.  It changes nothing, except that the report of a selected range may
+    take a snapshot.  Ctrl-C ends it.
 
-    Who looks is asked for a token.  It is shown where this runs in a terminal, and kept in a file
-    that only you can read.
+    Viewers need a token.  It is printed on a terminal, and stored in a file that only you can
+    read.
     """
     try:
         from pgflash.web.security import make_policy
@@ -105,11 +110,11 @@ def serve_command(
     def ready(url: str) -> None:
         _say(f"{url} (Ctrl-C ends it)")
         if no_token:
-            _say("no token is asked for: whoever can log in to this machine sees all")
+            _say("no token is required: everybody who can log in to this machine sees everything")
         elif sys.stderr.isatty():
-            _say(f"it asks for this token, which is kept in {where}: {token}")
+            _say(f"it requires this token, which is stored in {where}: {token}")
         else:  # a log, which others may read
-            _say(f"it asks for the token that is kept in {where}")
+            _say(f"it requires the token that is stored in {where}")
 
     serve(
         dsn or "",

@@ -42,7 +42,7 @@ def _duration(
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     if not found:
-        raise click.BadParameter(f'"{word}" is no time to wait')
+        raise click.BadParameter(f'"{word}" is not an interval')
     return found
 
 
@@ -57,28 +57,28 @@ def _duration(
 @click.option(
     "--store",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Collect from here what the server has without the extension, and keep it in this file.",
+    help="Collect what the server shows without the extension, and store it in this file.",
 )
 @click.option(
     "--every",
     metavar="TIME",
     callback=_duration,
-    help="Take one after the other, such as every 10min, until Ctrl-C.",
+    help="Repeat, for example every 10min, until Ctrl-C.",
 )
 @click.option(
     "--keep",
     metavar="TIME",
     callback=_duration,
-    help="Drop those that are older, such as 8d, afterwards; else all are kept.",
+    help="Afterwards drop snapshots older than this, such as 8d (default: keep all).",
 )
 def snapshot_command(
     *, dsn: str | None, store: Path | None, every: timedelta | None, keep: timedelta | None
 ) -> None:
-    """Take a snapshot of what a server has counted.
+    """Take a snapshot of a server's counters.
 
-    Where the extension is, the server keeps it in its tables; it does so by itself, too
-    (pgflash.snapshot_interval).  With --store the server needs no extension and may be a
-    standby; what is missing then, the report says.  Nothing is reset.
+    With the extension, the server stores it in tables, as it does by itself on schedule
+    (pgflash.snapshot_interval).  With --store the server needs no extension and may be a standby;
+    the report lists what is missing.  Nothing is reset.
     """
     if every is None:
         _take(dsn, store, keep)
@@ -116,7 +116,7 @@ def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="File that 'pgflash snapshot --store' wrote.",
 )
-@form_option("How they are printed.")
+@form_option("Output format.")
 def snapshots_command(*, dsn: str | None, store: Path | None, form: str) -> None:
     """List the snapshots of a database, or of a file."""
     one_source(dsn, store)

@@ -34,19 +34,19 @@ from pgflash.model.words import figure, percent
     type=click.FloatRange(min=0.2, max=60),
     default=1.0,
     show_default=True,
-    help="Seconds from one reading to the next.",
+    help="Seconds between readings.",
 )
 @click.option(
     "--seconds",
     type=click.IntRange(min=1),
-    help="End after so many readings; else with q or Ctrl-C.",
+    help="End after this many readings (default: at q or Ctrl-C).",
 )
-@form_option("json: a line for each reading.", forms=("table", "json"))
+@form_option("json: one line for each reading.", forms=("table", "json"))
 def top_command(*, dsn: str | None, interval_s: float, seconds: int | None, form: str) -> None:
-    """Show what a server does now: sessions by wait class, requests, latencies, the flash cache.
+    """Show what a server is doing: sessions by wait class, requests, latencies, flash cache.
 
-    Where the window has room, statements, waits and sessions of the last minute follow.  q quits.
-    Where the output is no terminal, the readings follow one another.
+    In a large window, statements, waits and sessions of the last minute follow.  q quits.  If
+    the output is not a terminal, the readings are printed one by one.
     """
     with api.top(dsn=dsn, interval_s=interval_s, readings=seconds) as watch:
         if form == "json":

@@ -107,7 +107,7 @@ class _Reader:
             return About(text=self._kept_text(number), note=f"{error.diag.message_primary}.")
         if row is None or row[0] is None:
             return About(
-                text=self._kept_text(number), note="pg_stat_statements does not know it any more."
+                text=self._kept_text(number), note="pg_stat_statements no longer contains it."
             )
         calls, time_ms, rows, hits, reads, temp, wal, text = row
         facts = [

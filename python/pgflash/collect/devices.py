@@ -111,10 +111,10 @@ def _facts(
             unknown |= dict.fromkeys(("size_bytes", "free_bytes"), str(error.strerror))
     queues = [one.queue_requests for one in found.disks if one.queue_requests is not None]
     if found.disks and not queues:
-        unknown["queue_depth"] = "the kernel does not tell"
+        unknown["queue_depth"] = "the kernel does not show it"
     schedulers = sorted({one.scheduler for one in found.disks if one.scheduler})
     if found.disks and not schedulers:
-        unknown["scheduler"] = "the kernel does not tell"
+        unknown["scheduler"] = "the kernel does not show it"
     return DeviceFacts(
         name=_name(mount, found),
         mount_point=mount.mount_point,

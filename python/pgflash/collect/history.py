@@ -96,7 +96,7 @@ def read_history(
 def _why_none(reader: "_Reader") -> str:
     ((first, last),) = reader.ask(_FIRST_AND_LAST, {})
     if first is None:
-        return "there are no snapshots yet: pgflash.snapshot_interval says how often one is taken"
+        return "there are no snapshots yet: pgflash.snapshot_interval is the time between them"
     return f"no two snapshots are near: there are those from {first.isoformat()} to " + str(
         last.isoformat()
     )
@@ -148,12 +148,14 @@ class _History:
             if made is None:
                 self._missing["restart"] = (
                     f"the server restarted between {before.at.isoformat(timespec='seconds')} and "
-                    f"{after.at.isoformat(timespec='seconds')}: nothing is known of that"
+                    f"{after.at.isoformat(timespec='seconds')}: there is no data for that time"
                 )
             else:
                 rows.append(replace(made, events=()))
         if not looked:
-            self._missing.setdefault("sessions", "the sampler did not look (pgflash.sample_rate)")
+            self._missing.setdefault(
+                "sessions", "the sampler took no samples (pgflash.sample_rate)"
+            )
         if not any("io" in found for found in sections.values()):
             self._missing["requests by source"] = "file calls were not counted (pgflash.account)"
         return History(
@@ -196,7 +198,7 @@ class _History:
                 for section, (name, where) in (("samples", _SAMPLES), ("sample_looks", _LOOKS))
             )
         except psycopg.errors.QueryCanceled:
-            self._missing["sessions"] = "adding them up takes too long: mark a shorter range"
+            self._missing["sessions"] = "adding them up takes too long: select a shorter range"
             return {}, {}
         return _by_place(spent), _by_place(looked)
 

@@ -299,7 +299,7 @@ def _unknown(connection: Connection, schema: str, version: str) -> dict[str, str
             except psycopg.ProgrammingError as error:
                 words = " ".join((error.diag.message_primary or str(error)).split())
                 missing[_SHOWN[name]] = (
-                    f"the extension pgflash {version} here does not tell it as this program asks: "
+                    f"the extension pgflash {version} does not provide it in the expected form: "
                     f"{words}"
                 )
     return missing
@@ -311,15 +311,15 @@ def _missing(
     """Yield what cannot be shown, and why."""
     if not extension:
         why = f'the extension pgflash is not in database "{database}"'
-        yield "requests by source", f"{why}: reads are those of disk and page cache together"
-        yield "latency", f"{why}: nobody times each request"
+        yield "requests by source", f"{why}: reads from disk and page cache are not distinguished"
+        yield "latency", f"{why}: requests are not timed"
         yield "flash cache", why
         if major < 16:
             yield "writes", "PostgreSQL counts them from version 16 on (pg_stat_io)"
     if not sampler:
-        yield "waits", "no sampler looks ten times a second: sessions are looked at once a second"
+        yield "waits", "there is no sampler: sessions are sampled once a second"
     if not local:
-        yield "cores", "the server is on another machine, or in a container of its own"
+        yield "cores", "the server is on another machine, or in another container"
 
 
 # ---- rows

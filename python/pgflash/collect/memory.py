@@ -97,7 +97,7 @@ def remove_memory(name: str) -> None:
     with _open_folder() as folder, _opened(folder, name) as (file, status):
         if _is_used(file, status, _mapped()):
             raise PgflashError(
-                f'"{name}" is used by a server', hint="It is gone when that server is stopped."
+                f'"{name}" is used by a server', hint="It is removed when that server is stopped."
             )
         try:
             now = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -120,7 +120,7 @@ def _open_folder() -> Iterator[int]:
     try:
         mode = os.fstat(folder).st_mode
         if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
-            raise PgflashError(f'in "{FOLDER}" anybody may replace the files of others')
+            raise PgflashError(f'in "{FOLDER}" any user may replace the files of others')
         yield folder
     finally:
         os.close(folder)

@@ -157,11 +157,13 @@ def read_old_range(
         ((first, last),) = ask(_KNOWN)
         if first is None or last <= first:
             return None
-        missing = {"sessions": "the sampler remembers them no longer, and snapshots keep none"}
+        missing = {
+            "sessions": "the sampler no longer remembers them, and snapshots do not contain them"
+        }
         try:
             waits, files = ask(_WAITS, "samples"), ask(_FILES, "relations")
         except psycopg.errors.QueryCanceled:
-            why = "adding them up takes too long: mark a shorter range"
+            why = "adding them up takes too long: select a shorter range"
             waits, files, missing = [], [], {"waits, statements, segments": why}
         found = _spent(waits)
         ids = [int(name) for name in found.statements if name.lstrip("-").isdigit()]

@@ -90,10 +90,10 @@ def _wal(data: str) -> Place:
     try:
         return Place(part="wal", path=str(Path(data, "pg_wal").resolve(strict=True)))
     except (OSError, RuntimeError) as error:
-        words = getattr(error, "strerror", None) or "its links lead nowhere"
+        words = getattr(error, "strerror", None) or "its links are broken"
         return Place(
             part="wal",
-            why=f"could not look where pg_wal leads ({words.lower()}): run this as the "
+            why=f"could not find out where pg_wal leads ({words.lower()}): run this as the "
             "server's user",
         )
 
@@ -129,7 +129,7 @@ def archive_places(settings: Mapping[str, str]) -> Iterator[Place]:
         folder = settings.get("basic_archive.archive_directory", "")
         yield _archive(folder, "basic_archive.archive_directory is not set")
     elif library:
-        yield Place(part="archive", why=f"archive_library is {library}, which keeps it to itself")
+        yield Place(part="archive", why=f"archive_library is {library}, which does not publish it")
     elif command in ("", "(disabled)"):
         yield Place(part="archive", why="archive_command is not set or may not be seen")
     else:

@@ -134,11 +134,11 @@ def _measure(run: _Run, *, at: str, listener: Listener, program: str) -> Probe:
 def _check(folder: Path, size_bytes: int) -> None:
     if not is_folder(folder):
         raise UsageError(
-            f'"{folder}" is not a folder', hint="Name a folder on the device to be measured."
+            f'"{folder}" is not a folder', hint="Name a folder on the device to measure."
         )
     if size_bytes < SIZE_MIN:
         raise UsageError(
-            f"a file of {size(size_bytes)} is too small to measure anything",
+            f"a file of {size(size_bytes)} is too small for a measurement",
             hint=f"Take {size(SIZE_MIN)} or more.",
         )
     try:
@@ -148,8 +148,8 @@ def _check(folder: Path, size_bytes: int) -> None:
     free = told.f_bavail * told.f_frsize
     if free < size_bytes + SPARE_BYTES:
         raise UsageError(
-            f'"{folder}" has {size(free)} free, too little for a file of {size(size_bytes)}',
-            hint="Take a smaller one with --size; it should be larger than the device's own cache.",
+            f'"{folder}" has {size(free)} free, not enough for a file of {size(size_bytes)}',
+            hint="Use a smaller one with --size; it should be larger than the device's own cache.",
         )
 
 
@@ -199,7 +199,7 @@ def _refusal(folder: Path, error: OSError) -> PgflashError:
         os.close(_open(folder, 0))
         return ProbeError(
             f'the file system of "{folder}" refuses direct I/O',
-            hint="What could be measured is its page cache, not the device.",
+            hint="Only its page cache could be measured, not the device.",
         )
     return ProbeError(
         f'could not write to "{folder}": {error.strerror}',
@@ -231,7 +231,7 @@ def _write(run: _Run) -> tuple[int, float]:
     if written < SIZE_MIN:
         raise ProbeError(
             f"only {size(written)} were written in {duration(took)}: the device is too slow "
-            "to be measured so",
+            f"for this measurement",
             hint="Give each step more time with --seconds.",
         )
     return written, written / took
@@ -272,7 +272,7 @@ def _read_at_random(run: _Run, depth: int) -> DepthPoint:
     took = time.monotonic() - begin
     every = [one for own in times for one in own]
     if not every:
-        raise ProbeError(f"not one read came back in {duration(took)}")
+        raise ProbeError(f"no read completed in {duration(took)}")
     return DepthPoint(
         depth=depth,
         iops=len(every) / took,

@@ -192,7 +192,7 @@ def _take_delta(
     taking.remembered[kind.name] = rows
     before = None if taking.last is None else taking.last.remembered.get(kind.name)
     if before is None:
-        taking.missing[kind.name] = "nothing to subtract: it is counted from this snapshot on"
+        taking.missing[kind.name] = "first snapshot: counting starts here"
         return None
     ranked = [place for place, one in enumerate(counted) if one.ranked]
     chosen, others = choose(difference(before, rows), ranked=ranked, limit=kind.limit)

@@ -104,7 +104,7 @@ def read_range(
         begin=begin.isoformat(), end=end.isoformat(), remembered_from="", seconds=0.0
     )
     if not server.sampler:
-        why = "no sampler remembers what sessions did: it comes with the extension pgflash"
+        why = "there is no history of sessions: it needs the sampler of the extension pgflash"
         return replace(nothing, missing={"waits, statements, sessions": why})
     span = span_of(begin, end)
     values = {**values_of(focus), "begin": begin, "end": end, "span": span, "counted": COUNTED}

@@ -13,12 +13,12 @@ from pgflash.model.live import LiveServer
 def changes(before: LiveServer, now: LiveServer) -> Iterator[str]:
     """Yield what has changed since the server was last described."""
     if now.system_identifier != before.system_identifier:
-        yield "A different server answers now: earlier counts are not its own."
+        yield "Another server answers now: earlier counts belong to a different one."
         return
     if now.started_at != before.started_at:
-        yield "The server restarted, or another of its copies answers: counts begin at 0."
+        yield "The server restarted, or another copy of it answers: counts start at 0."
     if now.version_num != before.version_num:
-        yield f"The server was PostgreSQL {_version(before)} and is {_version(now)} now."
+        yield f"The server changed from PostgreSQL {_version(before)} to {_version(now)}."
     if now.in_recovery != before.in_recovery:
         yield (
             "The server is a standby now."

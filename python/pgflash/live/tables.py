@@ -8,7 +8,7 @@ from pgflash.model.waits import WaitClass
 from pgflash.model.words import figure as shown
 from pgflash.model.words import percent
 
-NOTHING_YET = "Nothing was measured yet."
+NOTHING_YET = "There are no measurements yet."
 
 
 def headline(sample: Sample, server: LiveServer | None) -> str:

@@ -109,7 +109,7 @@ class Watch:
         while True:
             if not ring.wait(self._number, FIRST_S if self._waits else NEXT_S):
                 if self._waits:
-                    raise PgflashError(f"nothing was read within {duration(FIRST_S)}")
+                    raise PgflashError(f"no data was read within {duration(FIRST_S)}")
                 return None
             messages, _gap = ring.after(self._number)
             self._number = messages[-1].number

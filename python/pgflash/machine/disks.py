@@ -36,11 +36,11 @@ _NETWORK = frozenset(
     | {f"fuse.{name}" for name in ("glusterfs", "sshfs", "s3fs", "cephfs", "juicefs")}
 )
 _DARK = {
-    "overlay": "a container's overlay: what is below it only the host sees; keep data on a volume",
-    "aufs": "a container's overlay: what is below it only the host sees; keep data on a volume",
-    "zfs": "ZFS does not tell which disks a pool is made of: zpool status does",
-    "9p": "a folder of the host: only the host knows what it is on",
-    "virtiofs": "a folder of the host: only the host knows what it is on",
+    "overlay": "a container's overlay: only the host knows what is below it; put data on a volume",
+    "aufs": "a container's overlay: only the host knows what is below it; put data on a volume",
+    "zfs": "ZFS does not show the disks of a pool: use zpool status",
+    "9p": "a folder of the host: only the host knows its device",
+    "virtiofs": "a folder of the host: only the host knows its device",
 }
 #: Model names of disks that a hypervisor presents.
 _VIRTUAL_MODELS = re.compile(
@@ -103,11 +103,11 @@ def _result(walk: _Walk, *, block: str, read_ahead_kb: int | None) -> Below:
     elif media is Media.UNKNOWN:
         unknown["media"] = f"it is made of {' and '.join(sorted(set(walk.media)))}"
     if not walk.alignments:
-        unknown["alignment_bytes"] = "no partition was met"
+        unknown["alignment_bytes"] = "no partition was found"
     if not walk.disks:
         unknown |= {"scheduler": "no disk was found", "queue_depth": "no disk was found"}
     if read_ahead_kb is None:
-        unknown["read_ahead_bytes"] = "the kernel does not tell"
+        unknown["read_ahead_bytes"] = "the kernel does not show it"
     return Below(
         media=media,
         block=block,
@@ -124,7 +124,7 @@ def _no_disk(why: str) -> dict[str, str]:
 
 def _why_no_block(mount: Mount) -> str:
     if mount.device.startswith("0:"):
-        return f"{mount.file_system} is on no block device that the kernel names"
+        return f"{mount.file_system} is on no block device known to the kernel"
     return f"/sys does not show the block device {mount.device}"
 
 
@@ -278,14 +278,14 @@ def _media(machine: Machine, folder: str, name: str, model: str) -> tuple[Media,
         return Media.NETWORK, ""
     if _virtual(folder, model):
         return Media.UNKNOWN, (
-            f"{name} is a virtual disk: what is behind it only its host knows "
-            "(pgflash devices probe measures it)"
+            f"{name} is a virtual disk: only its host knows what is behind it (pgflash devices "
+            f"probe measures it)"
         )
     if name.startswith(("nvme", "mmcblk")):
         return Media.FLASH, ""
     turns = machine.number(f"{folder}/queue/rotational")
     if turns is None:
-        return Media.UNKNOWN, f"the kernel does not tell what {name} is made of"
+        return Media.UNKNOWN, f"the kernel does not show what {name} consists of"
     return (Media.HDD if turns else Media.FLASH), ""
 
 

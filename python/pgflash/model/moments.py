@@ -27,7 +27,7 @@ def read_duration(word: str) -> timedelta:
     """Return the time that a word says, such as 10min; raise ValueError if it says none."""
     found = _DURATION.fullmatch(word.strip())
     if found is None:
-        raise ValueError(f'"{word}" is no time; write it as 30s, 10min, 1h or 8d')
+        raise ValueError(f'"{word}" is not a time; write it as 30s, 10min, 1h or 8d')
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
@@ -77,7 +77,7 @@ def print_moment(moment: datetime, zone: tzinfo = UTC) -> str:
 def _at(day: datetime, clock: str) -> datetime:
     """Return a time of this day."""
     if not _CLOCK.fullmatch(clock):
-        raise ValueError(f'"{clock}" is no time of day')
+        raise ValueError(f'"{clock}" is not a time of day')
     return datetime.combine(day.date(), time.fromisoformat(clock.zfill(5)), tzinfo=day.tzinfo)
 
 

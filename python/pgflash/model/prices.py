@@ -55,12 +55,12 @@ def prices_from_toml(text: str, *, name: str) -> tuple[PricedDevice, ...]:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PricesError(f'"{name}" is no TOML: {error}', hint=_HINT) from error
+        raise PricesError(f'"{name}" is not TOML: {error}', hint=_HINT) from error
     others = sorted(set(data) - {"device"})
     entries = data.get("device")
     if others or not isinstance(entries, list) or not entries:
         what = f'it has "{others[0]}"' if others else "it has none"
-        raise PricesError(f'"{name}" is no file of prices: {what}', hint=_HINT)
+        raise PricesError(f'"{name}" is not a file of prices: {what}', hint=_HINT)
     devices = tuple(
         _device(entry, f'device {number} of "{name}"', name)
         for number, entry in enumerate(entries, start=1)
@@ -98,7 +98,7 @@ def _device(entry: object, where: str, source: str) -> PricedDevice:
     wrong = sorted(set(entry) - _KEYS)
     if wrong:
         raise PricesError(
-            f'{where} has "{wrong[0]}", which is no word of it',
+            f'{where} has "{wrong[0]}", which is not a known key',
             hint=f"The words are {', '.join(sorted(_KEYS))}.",
         )
     name = _text(entry, "name", where)

@@ -41,7 +41,7 @@ def probe_from_json(text: bytes, *, name: str) -> ProbedDevice:
         probed = msgspec.json.decode(text, type=ProbedDevice)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoredProbeError(
-            f'"{name}" is no probe of pgflash: {error}',
+            f'"{name}" is not a probe of pgflash: {error}',
             hint="Name a file that 'pgflash devices probe DIR -o FILE' wrote.",
         ) from error
     if probed.format != FORMAT:

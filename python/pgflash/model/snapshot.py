@@ -209,7 +209,7 @@ def find_head(heads: Sequence[SnapshotHead], word: str, *, store: str = "") -> S
     return _by_id(heads, int(word), where) if word.isdecimal() else None
 
 
-_LIST_HINT = "'pgflash snapshots' lists the snapshots there are."
+_LIST_HINT = "'pgflash snapshots' lists them."
 
 
 def _place(word: str, count: int) -> int | None:
@@ -251,7 +251,7 @@ def heads_around(
     last = next((head for head in heads if head.taken_at >= end), heads[-1])
     if last.id == first.id:
         raise SnapshotError(
-            f"no snapshot was taken since {print_moment(first.taken_at)}",
+            f"no snapshot has been taken since {print_moment(first.taken_at)}",
             hint="Take one, such as with 'pgflash snapshot', or wait for the next one.",
         )
     return first, last

@@ -193,7 +193,7 @@ def _run(journal: Journal, index: int, mover: Mover, *, undo: bool) -> None:
         steps.put(state=MoveState.FAILED, message=error.message, seconds=time.monotonic() - start)
         raise
     except KeyboardInterrupt:
-        steps.put(message="stopped; the same command goes on with it")
+        steps.put(message="stopped; the same command resumes it")
         raise
     steps.put(
         state=MoveState.UNDONE if undo else MoveState.DONE,
@@ -212,7 +212,7 @@ def _said_by_kernel(title: str) -> Iterator[None]:
         what = f" ({error.filename})" if error.filename else ""
         raise PlaceError(
             f"could not move {title}: {error.strerror}{what}",
-            hint="See who changes these folders, and go on with the same command.",
+            hint="Find out what changes these folders, and resume with the same command.",
         ) from error
 
 
@@ -262,7 +262,7 @@ def _find_again(journal: Journal, dsn: str, cluster: Cluster) -> None:
 def _set_gone(journal: Journal, index: int) -> None:
     said = "it was dropped or renamed meanwhile"
     journal.put(index, Record(state=MoveState.GONE, message=said))
-    journal.listener.note(f"passed over, as {said}: {journal.plan.moves[index].title}")
+    journal.listener.note(f"skipped, because {said}: {journal.plan.moves[index].title}")
 
 
 def _look(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Seen:
@@ -285,8 +285,8 @@ def _refuse_lost_places(each: _Each, cluster: Cluster) -> None:
         move, was = plan.moves[index], plan.records[index].was
         if was and move.kind in _IN_TABLESPACES and was not in known:
             raise PlaceError(
-                f'{move.name} was in tablespace "{was}", which is no more',
-                hint=f"CREATE TABLESPACE {quote_name(was)} LOCATION '...'; and undo again.",
+                f'{move.name} was in tablespace "{was}", which no longer exists',
+                hint=f"CREATE TABLESPACE {quote_name(was)} LOCATION '...'; then undo again.",
             )
 
 
@@ -322,7 +322,7 @@ def _need_room(
 
     each.ask(states, add)
     for device, folder in folders.items():
-        what = "what goes there" if stays[device] else "what is sorted and built there meanwhile"
+        what = "the moved data" if stays[device] else "sorting and building there"
         if wanted := stays[device] + passes[device]:
             cluster.need_room(folder, wanted, what)
 

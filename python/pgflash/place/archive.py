@@ -77,7 +77,8 @@ def with_folder(command: str, new: str) -> str:
     """Return a command that shows one folder with another in front of each %f."""
     if re.search(r"[^\w./@,+=-]", new):
         raise PlaceError(
-            f'"{new}" cannot stand in a shell command as it is', hint="Name a folder without signs."
+            f'"{new}" cannot be used in a shell command as it is',
+            hint="Name a folder without special characters.",
         )
     return _FOLDER.sub(lambda match: match[0].replace(f"{_shown(match)}/%f", f"{new}/%f"), command)
 
@@ -130,8 +131,8 @@ class ArchiveMover:
             return cluster.setting(_BASIC).rstrip("/")
         if library:
             raise PlaceError(
-                f'WAL is archived by the library "{library}", which pgflash does not know',
-                hint="Tell the library its new folder yourself.",
+                f'WAL is archived by the library "{library}", which pgflash does not support',
+                hint="Configure the new folder of the library yourself.",
             )
         command = cluster.setting(_COMMAND)
         folder = folder_of(command)
@@ -142,8 +143,8 @@ class ArchiveMover:
             return folder
         raise PlaceError(
             f"archive_command does not show one folder in front of %f: {command or '(empty)'}",
-            hint="Name the new one with --command, and leave what is archived where it is with "
-            "--leave-old; or tell the program that it calls its new folder yourself.",
+            hint="Name the new one with --command and keep the existing archive where it is "
+            "with --leave-old, or configure the program that it calls yourself.",
         )
 
     # ---- look
@@ -154,7 +155,7 @@ class ArchiveMover:
         owner = self._owner  # may we act as its user?
         if cluster.is_standby:
             raise PlaceError(
-                "a standby cannot be made to finish a segment, so the change cannot be checked",
+                "a standby cannot complete a segment on request, so the change cannot be checked",
                 hint="Change archive_command yourself.",
             )
         old, new = self._folders()
@@ -170,9 +171,9 @@ class ArchiveMover:
         refuse_folder(Path(self._new_folder()), owner)
         if old is not None and not self._is_folder(old):
             raise PlaceError(
-                f"{old}, which archive_command names, is no folder here",
-                hint="Name the new command with --command, and leave what is archived where it is "
-                "with --leave-old.",
+                f"{old}, the folder of archive_command, does not exist here",
+                hint="Name the new command with --command, and keep the existing archive where "
+                "it is with --leave-old.",
             )
         files.need_room(new, self._old_bytes(old), "the archive")
 
@@ -193,7 +194,7 @@ class ArchiveMover:
             here=str(old or self._cluster.setting(_COMMAND)),
             there=str(new),
             bytes=old_bytes,
-            lock="Nobody waits: archiving goes on while old segments are copied.",
+            lock="Nobody waits: archiving continues while old segments are copied.",
             about_s=old_bytes / bytes_s + 2.0,
             speed=source,
             warnings=tuple(self._warnings(old, new)),
@@ -229,13 +230,15 @@ class ArchiveMover:
         if old is not None and files.same_device(old, new):
             yield "Both folders are on the same device: nothing will be gained."
         if self._copies:
-            yield f"{old} keeps what it has; remove it when no restore needs it any more."
+            yield f"{old} keeps its content; remove it when no restore needs it any more."
         else:
             yield (
-                f"Old segments stay {f'in {old}' if old else 'where they are'}: a restore "
+                f"Old segments remain {f'in {old}' if old else 'where they are'}: a restore "
                 "needs both."
             )
-        yield f"Who reads the archive (restore_command, standbys, backups) has to look in {new}."
+        yield (
+            f"Readers of the archive (restore_command, standbys, backups) must be pointed to {new}."
+        )
 
     # ---- go
 
@@ -255,7 +258,7 @@ class ArchiveMover:
         if goes_back:
             old, new = new, old
         if self._copies:
-            self._copy_missing(old, new, steps, "copy what is archived")
+            self._copy_missing(old, new, steps, "copy the existing archive")
         steps.at("change the setting")
         # The archiver tries three times at once, then again a minute later: count the first
         # failure, too.
@@ -269,7 +272,7 @@ class ArchiveMover:
                 change_setting(self._cluster, name, steps.record.was.partition("=")[2])
             raise
         if self._copies:
-            self._copy_missing(old, new, steps, "copy what came meanwhile")
+            self._copy_missing(old, new, steps, "copy the segments archived meanwhile")
             steps.at("compare")
             assert old is not None
             assert new is not None
@@ -294,7 +297,7 @@ class ArchiveMover:
         except OSError as error:
             raise PlaceError(
                 f"could not copy {old} to {new}: {error.strerror}",
-                hint="Archiving goes on as it was set last; nothing was removed.",
+                hint="Archiving continues with the previous setting; nothing was removed.",
             ) from error
 
     def _has(self, folder: Path, segment: str) -> bool:
@@ -312,7 +315,7 @@ class ArchiveMover:
 
     def _wait_for_one(self, folder: Path | None, failed_before: int) -> None:
         """Finish a segment, and wait until it or a later one is archived and in the folder."""
-        with said_no("finish a WAL segment"):
+        with said_no("complete a WAL segment"):
             session = self._cluster.session()
             session.execute("set synchronous_commit = local")
             session.execute("select pg_logical_emit_message(true, 'pgflash', 'archive moved')")
@@ -330,7 +333,7 @@ class ArchiveMover:
                 where = f" to {folder}" if folder else ""
                 raise PlaceError(
                     f"the server does not archive{where} (it failed with {message or name})",
-                    hint="See the server's log. No segment is lost: they wait in pg_wal.",
+                    hint="See the server's log. No segment is lost: segments wait in pg_wal.",
                 )
             time.sleep(_POLL_S)
 
@@ -376,7 +379,7 @@ def _lacks(source: int, dest: int, name: str) -> bool:
     is_there = files.is_there(dest, name)
     if stat.S_ISLNK(status.st_mode) and not is_there:
         raise PlaceError(
-            f"{name} in the archive is a link", hint="Put the file that it leads to in its place."
+            f"{name} in the archive is a link", hint="Replace it with the file that it points to."
         )
     if not stat.S_ISREG(status.st_mode):
         return False
@@ -397,5 +400,5 @@ def _compare(old: Path, new: Path) -> None:
     if missing:
         raise PlaceError(
             f"{new} lacks {len(missing)} files of {old}, such as {missing[0]}",
-            hint="Copy them yourself; archiving goes on.",
+            hint="Copy them yourself; archiving continues.",
         )

@@ -112,7 +112,7 @@ class Cluster:
         """Return the server as a process of this machine that we may stop and start."""
         if not self.is_local:
             raise PlaceError(
-                "the server runs on another machine, or its processes are not seen here",
+                "the server runs on another machine, or its processes are not visible here",
                 hint="Run pgflash on the server's machine, in its container if it is in one, as "
                 "the server's user or as root.",
             )
@@ -120,7 +120,8 @@ class Cluster:
         # The server itself says where it lives; it must not point root at another server.
         if os.geteuid() == 0 and listener(self.session()) not in {None, process.owner.uid}:
             raise PlaceError(
-                f"who answers is not the owner of {process.data}, {process.owner.name}",
+                f"the process that answers does not run as the owner of {process.data}, "
+                f"{process.owner.name}",
                 hint="Connect to the server itself, not to a pooler of another user.",
             )
         # A container's paths mean something else here: another server may live there.
@@ -164,7 +165,7 @@ class Cluster:
             return Path(self.setting("data_directory"))
         except PlaceError as error:
             raise PlaceError(
-                f'role "{self.role}" may not know where the cluster lives',
+                f'role "{self.role}" may not see where the data directory is',
                 hint=f"GRANT pg_read_all_settings TO {self.role}; or use a superuser.",
             ) from error
 
@@ -216,14 +217,14 @@ class Cluster:
         """Refuse unless a folder's device has room for it."""
         if not self.is_local:
             raise PlaceError(
-                "the server runs on another machine, where the free space cannot be seen",
+                "the server runs on another machine, whose free space is not known here",
                 hint="Run pgflash there, or say that there is room: --room-is-there.",
             )
         try:
             files.need_room(folder, wanted_bytes, what)
         except OSError as error:
             raise PlaceError(
-                f"could not see how much is free in {folder}: {error.strerror}",
+                f"could not determine the free space in {folder}: {error.strerror}",
                 hint="Run pgflash as the server's user, or say that there is room: "
                 "--room-is-there.",
             ) from error

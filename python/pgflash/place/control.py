@@ -89,7 +89,7 @@ class ServerProcess:
             identity = (data / "PG_VERSION").stat()
         except OSError as error:
             raise PlaceError(
-                f"could not look into the data directory {data}: {error.strerror}",
+                f"could not read the data directory {data}: {error.strerror}",
                 hint="Run pgflash on the server's machine, as the server's user or as root.",
             ) from error
         if os.geteuid() not in {0, identity.st_uid}:
@@ -158,20 +158,20 @@ class ServerProcess:
         unit = re.search(r"([^/\n]+\.service)$", process.groups(), re.MULTILINE)
         if unit is not None and not unit[1].startswith("user@"):
             raise PlaceError(
-                f"systemd looks after this server ({unit[1]})",
+                f"systemd manages this server ({unit[1]})",
                 hint=f"Say how to stop and start it: --stop-command 'systemctl stop {unit[1]}' "
                 f"--start-command 'systemctl start {unit[1]}'",
             )
         if process.pid == 1:
             raise PlaceError(
                 "the server is the first process of its container, which would end with it",
-                hint="Stop the container and make the server with initdb --waldir, or name the "
-                "WAL's folder where the container is described.",
+                hint="Stop the container and create the server with initdb --waldir, or name "
+                "the folder of the WAL in the description of the container.",
             )
         by_pg_ctl = b"PG_GRANDPARENT_PID=" in process.environment()
         if not by_pg_ctl and (parent := _parent(process)) is not None:
             raise PlaceError(
-                f"process {parent} started this server, and may start it again when it is stopped",
+                f"process {parent} started this server, and may restart it when it is stopped",
                 hint="Say how to stop and start it: --stop-command and --start-command.",
             )
 
@@ -184,7 +184,7 @@ class ServerProcess:
         if done.returncode != 0:
             raise PlaceError(
                 f"the server would not start again: {_first_line(done)}",
-                hint="Put its configuration right first. Nothing was done.",
+                hint="Correct its configuration first. Nothing was done.",
             )
         if Path(done.stdout.strip()).resolve() != self.data:
             raise PlaceError(
@@ -202,8 +202,8 @@ class ServerProcess:
             return str(target)
         if needed and str(target) != "/dev/null":
             raise PlaceError(
-                f"the server's messages go to {target}, where a server that we start cannot send "
-                "them",
+                f"the server's messages go to {target}, which a server started by pgflash "
+                f"cannot use",
                 hint="Say how to stop and start it: --stop-command and --start-command.",
             )
         return "/dev/null"
@@ -234,8 +234,7 @@ class ServerProcess:
             if done.returncode != 0 and self.pid() == pid:
                 raise PlaceError(
                     f"the server did not stop within {STOP_WAIT_S} s: {_last_line(done)}",
-                    hint="It is shutting down and will have to be started when it is down. "
-                    "Nothing was moved.",
+                    hint="It is shutting down; start it again when it is down. Nothing was moved.",
                 )
         if not wait_until(lambda: self.pid() != pid, STOP_WAIT_S, every_s=_POLL_S):
             raise PlaceError(
@@ -248,9 +247,8 @@ class ServerProcess:
         """Fail if somebody has started the server that we had stopped."""
         if self.pid() is not None:
             raise PlaceError(
-                "somebody else started the server while it was to be down; its WAL stays where it "
-                "was",
-                hint="Pause what looks after it, or say how to stop and start it: --stop-command "
+                "something else started the server during the move; its WAL stays where it was",
+                hint="Pause its cluster manager, or say how to stop and start it: --stop-command "
                 "and --start-command.",
             )
 
@@ -277,7 +275,7 @@ class ServerProcess:
         if not wait_until(
             self._is_ready, START_WAIT_S if self.pid() is not None else 10, every_s=_POLL_S
         ):
-            raise PlaceError(f"the server in {self.data} does not get ready")
+            raise PlaceError(f"the server in {self.data} does not become ready")
 
     def _are_orphans_gone(self) -> bool:
         """Wait until no process of a killed server is left; say whether none was left in time."""

@@ -74,7 +74,7 @@ class DatabaseMover:
         if not may:
             raise PlaceError(
                 f'role "{cluster.role}" may not move database "{self._move.name}"',
-                hint="Its owner may, if he has CREATEDB; or use a superuser.",
+                hint="Use its owner with CREATEDB, or a superuser.",
             )
         found = find_tablespace(cluster, self._move.to)
         if found is None:
@@ -98,7 +98,7 @@ class DatabaseMover:
             here=here,
             there=found or self._move.to,
             bytes=size_bytes,
-            lock="Nobody can connect to the database while it is copied, and nobody may be "
+            lock="No session can connect to the database while it is copied, and none may be "
             "connected.",
             about_s=size_bytes / speed.ASSUMED_BYTES_S,
             speed=f"assumed {size(speed.ASSUMED_BYTES_S)}/s",

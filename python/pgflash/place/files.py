@@ -80,7 +80,7 @@ def need_room(path: Path, wanted_bytes: int, what: str) -> None:
         raise PlaceError(
             f"{what} needs {whole(-(-needed // MB))} MB below {nearest(path)}, where "
             f"{whole(free // MB)} MB are free",
-            hint="Make room there, or name another place.",
+            hint="Free some space there, or name another place.",
         )
 
 
@@ -282,7 +282,9 @@ def copy_file(source: int, dest: int, name: str, beat: Beat, *, live: bool) -> N
     try:
         status = os.fstat(reader)
         if not stat.S_ISREG(status.st_mode):
-            raise PlaceError(f"{name} is no file any more", hint="See who changes it, and go on.")
+            raise PlaceError(
+                f"{name} is not a file any more", hint="Find out what changes it, and resume."
+            )
         # Copy under another name, so that a failed copy does not destroy an existing file.
         part = f"{name}.pgflash-part"
         remove(dest, part)

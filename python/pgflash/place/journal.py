@@ -51,8 +51,8 @@ def read_own_plan(path: Path) -> Plan:
         text = read_file(path)
     except ChangeableError as error:
         raise PlanError(
-            f'the plan "{path}" may be of somebody else\'s making: {error.message}',
-            hint="A plan names commands that are run as who carries it out. Look at it with "
+            f'another user may have written the plan "{path}": {error.message}',
+            hint="The commands in a plan run as the user who applies it. Check it with "
             "'pgflash plan show', and copy it to a folder that only you may write to.",
         ) from error
     except OSError as error:
@@ -75,7 +75,7 @@ def write_plan(path: Path, plan: Plan) -> None:
                 os.close(number)
     except ChangeableError as error:
         raise PlanError(
-            f'could not write "{path}": others could put another plan there: {error.message}',
+            f'could not write "{path}": others could replace the plan: {error.message}',
             hint="Name a file in a folder that only you may write to.",
         ) from error
     except OSError as error:
@@ -196,7 +196,9 @@ def only_one(path: Path) -> Iterator[None]:
         except OSError as error:
             raise PlanError(f'could not lock "{path}": {error.strerror}') from error
         if number is None:
-            raise PlanError(f'another pgflash works on "{path}"', hint="Wait until it has ended.")
+            raise PlanError(
+                f'another pgflash is working on "{path}"', hint="Wait until it has ended."
+            )
         stack.callback(os.close, number)
         stack.callback(os.unlink, lock, dir_fd=folder)
         with held(number):
@@ -258,4 +260,4 @@ class Shield:
 
     def _hear(self, _number: int, _frame: FrameType | None) -> None:
         self._asked = True
-        self._listener.note("Heard; the server has to come up first.")
+        self._listener.note("Interrupt received; the server must start first.")

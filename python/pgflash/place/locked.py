@@ -86,8 +86,8 @@ def run_locked(
                 raise PlaceError(
                     f"{relation.title} could not be locked within {duration(patience.total_s)}"
                     f"{_holders(cluster, relation)}",
-                    hint="Try again when it is less busy, or with more --patience. Nothing was "
-                    "changed.",
+                    hint="Try again when it is less busy, or with a longer --patience. Nothing "
+                    "was changed.",
                 )
             steps.listener.note(
                 f"{relation.title} is in use{_holders(cluster, relation)}; trying again"
@@ -101,13 +101,13 @@ def lock_timeout(cluster: Cluster, relation: Relation, milliseconds: int) -> Ite
     """Limit waits for locks in the session with the relation's database."""
     database = relation.database
     set_to = sql.SQL("set lock_timeout = {}").format(max(milliseconds, 1))
-    cluster.run(set_to, database=database, doing="limit how long a lock is waited for")
+    cluster.run(set_to, database=database, doing="limit the wait for a lock")
     try:
         yield
     finally:
         # A lost session loses its setting, too.
         with contextlib.suppress(PgflashError):
-            cluster.run("set lock_timeout = 0", database=database, doing="take the limit back")
+            cluster.run("set lock_timeout = 0", database=database, doing="reset the limit")
 
 
 class Waiting:
@@ -137,9 +137,9 @@ def alone(cluster: Cluster, relation: Relation, steps: Steps) -> Iterator[None]:
     CONCURRENTLY. The server drops the lock with the session.
     """
     key, database = _LOCK_CLASS << 32 | relation.table_oid, relation.database
-    waiting = Waiting(steps, "Another pgflash moves a part of this table: waiting.")
+    waiting = Waiting(steps, "Another pgflash is moving a part of this table: waiting.")
     while not cluster.value("select pg_try_advisory_lock(%s)", key, database=database):
-        waiting.once_more(f"another pgflash has been at {relation.title} for too long")
+        waiting.once_more(f"another pgflash has been working on {relation.title} for too long")
     try:
         yield
     finally:

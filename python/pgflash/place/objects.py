@@ -130,7 +130,7 @@ class RelationMover:
         if prepared is not None:
             raise PlaceError(
                 f'the prepared transaction "{prepared}" holds a lock on {relation.title}',
-                hint="COMMIT PREPARED or ROLLBACK PREPARED it first: nobody else can.",
+                hint="Finish it first: COMMIT PREPARED or ROLLBACK PREPARED.",
             )
 
     def look(self) -> Look:
@@ -141,7 +141,7 @@ class RelationMover:
         method, warnings = self._method(relation)
         if method == "reindex" and not self._flag("indisvalid"):
             warnings.append(
-                f"{relation.title} is not valid. Built anew it becomes so, if its data allow."
+                f"{relation.title} is not valid. The rebuild makes it valid, if its data allow."
             )
         is_there = found == relation.tablespace
         bytes_s, source = (1.0, "") if is_there else self._speed(relation, found, method)
@@ -191,7 +191,7 @@ class RelationMover:
             None if file is None else cluster.read_bytes_s(file), cluster.write_bytes_s(folder)
         )
         if method in {"reindex", "repack"} and bytes_s > _BUILD_BYTES_S:
-            return _BUILD_BYTES_S, f"building assumed to be {size(_BUILD_BYTES_S)}/s"
+            return _BUILD_BYTES_S, f"assumed speed of building: {size(_BUILD_BYTES_S)}/s"
         return bytes_s, source
 
     def _wal_warning(self, relation: Relation) -> Iterator[str]:
@@ -203,7 +203,7 @@ class RelationMover:
         )[0]
         if relation.persistence == "p" and takers and relation.bytes > max_bytes:
             yield (
-                "A move writes as much WAL as it moves; archive, slots and standbys have to keep "
+                "A move writes as much WAL as it moves; archive, slots and standbys must keep "
                 "up, or pg_wal grows."
             )
 
@@ -225,7 +225,7 @@ class RelationMover:
             return "repack", []
         if asked == "repack":
             raise PlaceError(f"pg_repack cannot move {relation.title}: {reason}")
-        return "alter", [f"Without pg_repack readers have to wait, too: {reason}."]
+        return "alter", [f"Without pg_repack, readers must wait, too: {reason}."]
 
     def _flag(self, name: str) -> bool:
         """Return a flag of the index."""
@@ -252,9 +252,7 @@ class RelationMover:
                 if not self._is_another(relation):
                     raise
                 failed = error
-        raise GoneError(
-            f"{self._relation.title} is dropped and made again all the time"
-        ) from failed
+        raise GoneError(f"{self._relation.title} is dropped and recreated all the time") from failed
 
     def _is_another(self, relation: Relation) -> bool:
         """Say whether another of its name has replaced it; raise if it was only dropped."""
@@ -304,7 +302,7 @@ class RelationMover:
         try:
             with watched(self._cluster, relation, steps):
                 self._cluster.run(
-                    statement, database=relation.database, doing=f"build {relation.title} anew"
+                    statement, database=relation.database, doing=f"rebuild {relation.title}"
                 )
         except PlaceError as error:
             # What blocked the statement may block this, too: then the next attempt does it.
@@ -314,7 +312,7 @@ class RelationMover:
                 name = relation.sql.as_string(self._cluster.session(relation.database))
                 raise PlaceError(
                     f"{error.message}; it was not valid before, either",
-                    hint=f"DROP INDEX {name}; and go on: it is passed over then.",
+                    hint=f"DROP INDEX {name}; then resume: it is skipped.",
                 ) from error
             raise
 
@@ -344,7 +342,7 @@ class RelationMover:
 
     def _wait_for_others(self, steps: Steps) -> None:
         """Wait for another REINDEX of this table; it may be one of ours that lost its client."""
-        waited = Waiting(steps, "Another process builds an index of this table: waiting.")
+        waited = Waiting(steps, "Another process is building an index of this table: waiting.")
         while rows := self._cluster.rows(
             _BUILDING, self._now().oid, database=self._relation.database
         ):
@@ -352,13 +350,14 @@ class RelationMover:
 
 
 _LOCKS = {
-    "catalog": "A lock of a moment on the parent; partitions move one by one.",
-    "reindex": "Nobody waits: built anew beside the old one; only other DDL and VACUUM of the "
-    "table have to wait. It begins when all transactions that are older have ended.",
-    "repack": "pg_repack: read and written meanwhile; a lock of a moment at the begin and at the "
-    "end.",
-    "alter": "Readers and writers of the table wait while it is copied. The lock is tried for in "
-    "moments, so that nobody queues behind it for long.",
+    "catalog": "A short lock on the parent; partitions move one by one.",
+    "reindex": "Nobody waits: the index is rebuilt beside the old one; only other DDL and "
+    "VACUUM of the table wait. The rebuild starts when all older transactions have "
+    "ended.",
+    "repack": "pg_repack: the table can be read and written meanwhile; a short lock at the "
+    "start and at the end.",
+    "alter": "Readers and writers of the table wait while it is copied. Each attempt to get "
+    "the lock is short, so that nobody queues behind it for long.",
 }
 
 

@@ -125,9 +125,9 @@ class Owner:
             _pid, status = os.waitpid(child, 0)
         if answer is None:
             raise PlaceError(
-                f"the process that works as {self.name} was ended from outside "
-                f"({_how_it_ended(status)})",
-                hint="See who did that, and go on: what it was at is not taken for done.",
+                f"the process that works as {self.name} was killed ({_how_it_ended(status)})",
+                hint="Find out what did that, and resume: the interrupted step is not taken "
+                "for done.",
             )
         return _unwrapped(answer)  # type: ignore[no-any-return]
 
@@ -374,8 +374,10 @@ def refuse_folder(path: Path, owner: Owner) -> None:
             with opened_parent(path, who=ROOT):
                 return
         except (ChangeableError, OSError) as error:
-            why += f", and root makes no folder where others can change the way to it ({error})"
-    raise PlaceError(why, hint=f"Make {path} yourself, owned by {owner.name}, and empty.")
+            why += (
+                f", and root creates no folder where others can change a folder above it ({error})"
+            )
+    raise PlaceError(why, hint=f"Create {path} yourself, owned by {owner.name}, and empty.")
 
 
 def _is_usable(path: Path, uid: int) -> bool:

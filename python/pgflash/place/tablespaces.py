@@ -78,8 +78,8 @@ def refuse_new(cluster: Cluster, folder: str) -> None:
     if not process.owner.do(files.is_empty, path):
         raise PlaceError(
             f"{folder} is not empty",
-            hint="Name a folder that is empty or not there yet; below a mount point, not the mount "
-            "point itself.",
+            hint="Name a folder that is empty or does not exist yet; below a mount point, not "
+            "the mount point itself.",
         )
     refuse_folder(path, process.owner)
     standbys = cluster.value(

@@ -90,7 +90,7 @@ class TempMover:
             here=now or "the default tablespace of each database",
             there=there,
             bytes=0,
-            lock="Nobody waits: new queries use it at once, those that run finish where they are.",
+            lock="Nobody waits: new queries use it at once, running queries finish where they are.",
             about_s=1.0,
             warnings=tuple(self._warnings(found)),
             is_there=found is not None and self.here() == set_place(quote_name(found)),
@@ -105,7 +105,7 @@ class TempMover:
         if without:
             some = ", ".join(without[:5]) + (" ..." if len(without) > 5 else "")
             yield (
-                f"These roles may not use it and go on where they were: {some}. "
+                f"These roles may not use it and continue where they were: {some}. "
                 f"GRANT CREATE ON TABLESPACE {quote_name(tablespace)} TO ...;"
             )
         stronger = cluster.value(
@@ -113,7 +113,9 @@ class TempMover:
             "one where one like 'temp_tablespaces=%%')"
         )
         if stronger:
-            yield f"{_NAME} is also set for {stronger} databases or roles, which is stronger."
+            yield (
+                f"{_NAME} is also set for {stronger} databases or roles, which takes precedence."
+            )
         data = cluster.setting_or_none("data_directory")
         if cluster.is_local and data:
             device = cluster.device_of(cluster.tablespace_folder(tablespace))

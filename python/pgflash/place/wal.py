@@ -98,9 +98,9 @@ class WalMover:
             here=str(here),
             there=str(there),
             bytes=current_bytes,
-            lock=f"The server is stopped and started ({how}): every session ends. Most of the WAL "
-            "is copied before; the server is down for its shutdown, the segments written "
-            "meanwhile, and its start.",
+            lock=f"The server is stopped and started ({how}): every session ends. Most of the "
+            f"WAL is copied before; the server is down for its shutdown, the copy of the "
+            f"segments written meanwhile, and its start.",
             about_s=current_bytes / bytes_s + _RESTART_S,
             speed=source,
             warnings=tuple(self._warnings(there)),
@@ -113,7 +113,8 @@ class WalMover:
             return
         if cluster is None:
             raise PlaceError(
-                f"no server answers, and none runs in {self._data}", hint="Start the server first."
+                f"no server answers, and no server runs in {self._data}",
+                hint="Start the server first.",
             )
         self._process.rehearse(self._startup())
         if self._owner.do(files.is_inside, there, self._data):
@@ -125,14 +126,14 @@ class WalMover:
         if not self._owner.do(self._folders.is_ours, there):
             raise PlaceError(
                 f"{there} is not empty",
-                hint="Name a folder that is empty or not there yet; below a mount point, not the "
-                "mount point itself.",
+                hint="Name a folder that is empty or does not exist yet; below a mount point, "
+                "not the mount point itself.",
             )
         refuse_folder(Path(self._move.to), self._owner)
         if not self._owner.do(files.can_exchange, self._data):
             raise PlaceError(
-                f"the file system of {self._data} cannot switch two names at once, so a kill could "
-                "leave a cluster without WAL",
+                f"the file system of {self._data} cannot exchange two names at once, so a kill "
+                f"could leave a cluster without WAL",
                 hint="Move it by hand: stop the server, copy pg_wal, put a symbolic link in its "
                 "place, start.",
             )
@@ -161,9 +162,11 @@ class WalMover:
             "(select count(*) from pg_prepared_xacts)"
         )[0]
         if sessions:
-            yield f"{sessions} sessions will be disconnected, and what they are at is rolled back."
+            yield (
+                f"{sessions} sessions will be disconnected, and their transactions are rolled back."
+            )
         if senders:
-            yield f"{senders} standbys or receivers will lose the connection and come back."
+            yield f"{senders} standbys or receivers will lose the connection and reconnect."
         if prepared:
             yield f"{prepared} prepared transactions stay prepared."
         waiting = cluster.value(
@@ -210,7 +213,7 @@ class WalMover:
         """Let nobody else move this WAL; the kernel drops the lock with the process."""
         with files.locked(self._data, wait_s=_LOCK_WAIT_S) as is_locked:
             if not is_locked:
-                raise PlaceError(f"another pgflash moves the WAL of {self._data}")
+                raise PlaceError(f"another pgflash is moving the WAL of {self._data}")
             yield
 
     def _bring_up(self, steps: Steps) -> None:
@@ -234,7 +237,7 @@ class WalMover:
             raise PlaceError(
                 f"{self._data} belongs to {self._owner.name} now, and did not when the server was "
                 "stopped",
-                hint="See who has changed that, and start the server yourself.",
+                hint="Find out what changed that, and start the server yourself.",
             )
         return startup
 
@@ -294,7 +297,7 @@ class WalMover:
         current = Path(self.here())
         if not self._process.is_clean(startup):
             raise PlaceError(
-                "the server was not shut down in a clean way; its WAL stays where it was",
+                "the server was not shut down cleanly; its WAL stays where it was",
                 hint="See its log, then try again.",
             )
         steps.at("copy the rest")
@@ -330,15 +333,15 @@ class WalMover:
         self._process.refuse_if_started()
         if self._control_digest() != control:
             raise PlaceError(
-                "somebody else started and stopped the server while it was to be down",
-                hint="Pause what looks after it. Its WAL stays where it was.",
+                "something else started and stopped the server during the move",
+                hint="Pause its cluster manager. Its WAL stays where it was.",
             )
         self._owner.do(files.exchange, self._folders.wal, self._folders.aside)
 
     def _finish(self, startup: Startup, steps: Steps) -> None:
-        """Start the server if it is down, check that it works, and remove the former copy."""
+        """Start the server if it is down, check that it works, and remove the previous copy."""
         self._start_checked(startup, steps)
-        steps.at("remove the former copy")
+        steps.at("remove the previous copy")
         self._owner.do(self._folders.remove_aside)
         is_empty = self._owner.do(self._folders.clean_up, Path(self.target()))
         if is_empty and steps.record.notes.get("made") == self.target():
@@ -368,7 +371,7 @@ class WalMover:
                 raise PlaceError("the server has ended")
             if time.monotonic() > deadline:
                 raise PlaceError(
-                    f"the server takes no connections ({pq.Ping(answer).name.lower()})"
+                    f"the server accepts no connections ({pq.Ping(answer).name.lower()})"
                 )
             time.sleep(0.1)
         cluster = try_cluster(self._dsn)
@@ -408,7 +411,7 @@ class WalMover:
         self._exchange(control)
         self._process.start(startup)
         raise PlaceError(
-            f"{reason.message}; it is up again with its WAL in {self.here()}", hint=reason.hint
+            f"{reason.message}; it is running again with its WAL in {self.here()}", hint=reason.hint
         ) from reason
 
     # ---- helpers

@@ -79,7 +79,7 @@ class FileStore:
         """Open a file that exists."""
         if not path.is_file():
             raise SnapshotError(
-                f'there is no file "{path}"', hint=f"Make it: pgflash snapshot --store {path}"
+                f'there is no file "{path}"', hint=f"Create it: pgflash snapshot --store {path}"
             )
         return cls._connected(path)
 
@@ -255,7 +255,7 @@ class FileStore:
         found = self._rows("select value from about where name = 'cluster'")
         if found and found[0][0] != system_identifier:
             raise SnapshotError(
-                f"{self.name} keeps snapshots of another server",
+                f"{self.name} contains snapshots of another server",
                 hint="Name another file with --store: one for each server.",
             )
 

@@ -22,7 +22,7 @@ from pgflash.session import Connection, connect, find_extension, said
 from pgflash.store.section import decode_section
 
 _MAY_DROP = (
-    "docs/guide/roles.md names the rights; the server drops old ones by itself "
+    "docs/guide/roles.md names the rights; the server drops old snapshots by itself "
     "(pgflash.snapshot_retention)."
 )
 
@@ -142,8 +142,8 @@ def _schema(connection: Connection) -> str:
     if found is None:
         raise SnapshotError(
             f'the extension pgflash is not in database "{database}"',
-            hint="Name the database that has it (--dsn); without it, keep snapshots in a file: "
-            "pgflash snapshot --store FILE.",
+            hint="Name the database that has it (--dsn); or store snapshots in a file: pgflash "
+            "snapshot --store FILE.",
         )
     if _numbers(found.version) > _numbers(__version__)[:2]:
         raise SnapshotError(

@@ -59,7 +59,7 @@ THREADS = 4
 #: A stream sends something at least this often, so that a proxy does not cut it.
 BEAT_S = 5.0
 
-_NO_SUCH_PAGE = "There is no such page here."
+_NO_SUCH_PAGE = "There is no such page."
 
 
 class Bell:
@@ -309,9 +309,9 @@ class _Routes:
         if isinstance(error, PgflashError):
             return self._refusal(request, _code(error), error.message, error.hint)
         if isinstance(error, ClientDisconnect):  # the rest did not arrive, or is too long
-            return self._refusal(request, 413, "This request is too long, or not whole.")
+            return self._refusal(request, 413, "This request is too long or incomplete.")
         if not isinstance(error, HTTPException):
-            return self._refusal(request, 500, "This went wrong here.")
+            return self._refusal(request, 500, "An internal error occurred.")
         said = _NO_SUCH_PAGE if error.status_code == 404 else str(error.detail)
         answer = self._refusal(request, error.status_code, said)
         answer.headers.update(error.headers or {})
@@ -347,7 +347,7 @@ class _Routes:
             if not self.doorman.may_try_again():
                 said = "Too many wrong tokens: wait a second."
                 return self.page("login.html", 429, sentence=said)
-            return self.page("login.html", 403, sentence="This is not the token.")
+            return self.page("login.html", 403, sentence="Wrong token.")
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(
             self.doorman.cookie,

@@ -108,7 +108,7 @@ def facts(cache: Row) -> list[tuple[str, str]]:
     if cache.get("resize_reason"):
         found.insert(3, ("Size does not change", str(cache["resize_reason"])))
     if cache.get("writer_running") is False:
-        found.insert(0, ("Writer", "is not running: no new blocks are taken"))
+        found.insert(0, ("Writer", "is not running: no blocks are added"))
     for name, title in (
         ("verify_mismatches", "Blocks that differed from their file"),
         ("corrupt_slots", "Blocks with a wrong checksum"),
@@ -168,7 +168,7 @@ def curve(view: Row) -> Curve:
             for one in rows
         ),
     )
-    said = "Nothing was asked of the cache yet." if not points else _advice(rows, present)
+    said = "The cache has not been used yet." if not points else _advice(rows, present)
     return Curve(sentence=said, table=print_table(table), data=msgspec.json.encode(data).decode())
 
 
@@ -184,7 +184,7 @@ def _advice(rows: Sequence[Row], present: float | None) -> str:
     now = next((row for row in rows if row.get("size_factor") == 1), None)
     twice = next((row for row in rows if row.get("size_factor") == 2), None)
     if present is None or now is None or twice is None:
-        return "What a flash cache of each size would have missed in the last hours."
+        return "Misses that a flash cache of each size would have had in the last hours."
     misses, twice_misses = 1 - float(now["hit_ratio"]), 1 - float(twice["hit_ratio"])
     if misses - twice_misses < _WORTH_IT:
         return (
@@ -200,18 +200,18 @@ def _advice(rows: Sequence[Row], present: float | None) -> str:
 _EVICTIONS = {
     "invalidated": "invalidated: the block changed",
     "aged_out": "aged out: made room for another",
-    "buffer_pinned": "should have made room, but was in use",
+    "buffer_pinned": "kept because it was in use",
 }
 _SKIPS = {
     "not_current": "its file was dropped or truncated, or the mode changed",
     "writer_overloaded": "the writer was overloaded",
-    "exists": "it was there already",
-    "not_useful": "the policy expects more of what is there",
+    "exists": "it was already cached",
+    "not_useful": "the blocks already there are more useful",
     "modification": "it changed since it was read",
-    "corrupt": "it could not be written whole",
+    "corrupt": "it could not be written completely",
     "budget": "the write budget was used up",
     "device": "its cache file is bypassed or out of use",
-    "invalid": "the disk gave something else: checksum or header is wrong",
+    "invalid": "the disk returned an invalid page (checksum or header)",
 }
 
 
@@ -221,10 +221,10 @@ _ERRORS = ("read_errors", "write_errors", "read_timeouts", "corrupt_slots")
 def tables(view: Row) -> list[PrintedTable]:
     """Return the tables: evictions by kind, blocks not admitted, devices, relations, policies."""
     every, top = int(view.get("relations_all") or 0), view["relations"][:RELATIONS_SHOWN]
-    note = f"The {len(top)} with most in the cache, of {count(every)}." if every > len(top) else ""
+    note = f"The {len(top)} with most cached blocks, of {count(every)}." if every > len(top) else ""
     return [
         print_table(_counts("evictions", "Evictions by kind", _EVICTIONS, view["evictions"])),
-        print_table(_counts("skips", "Not put in, by reason", _SKIPS, view["insert_skips"])),
+        print_table(_counts("skips", "Not cached, by reason", _SKIPS, view["insert_skips"])),
         print_table(_devices(view["devices"])),
         print_table(replace(_relations(top), note=note)),
         print_table(_policies(view["policies"])),

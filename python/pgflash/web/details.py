@@ -88,7 +88,9 @@ def read_times(begin: str, end: str) -> tuple[datetime, datetime]:
         try:
             moment = datetime.fromisoformat(word.strip())
         except (ValueError, OverflowError):
-            raise UsageError(f"{name} is no time: write it as 2026-11-22T10:00:00+00:00") from None
+            raise UsageError(
+                f"{name} is not a time: write it as 2026-11-22T10:00:00+00:00"
+            ) from None
         if moment.year not in _YEARS:
             raise UsageError(f"{name} is in the year {moment.year}")
         times.append(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
@@ -105,12 +107,12 @@ def read_focus(words: Mapping[str, str]) -> Focus:
     named = {one.name: words.get(one.name, "") for one in fields(Focus)}
     for name, word in named.items():
         if len(word) > WORD_MAX or "\0" in word:
-            raise UsageError(f"{name} is too long, or no text")
+            raise UsageError(f"{name} is too long, or not text")
     for name, limit in (("query", 2**63), ("session", 2**31)):
         if named[name] and not (
             re.fullmatch(r"-?[0-9]{1,19}", named[name]) and -limit <= int(named[name]) < limit
         ):
-            raise UsageError(f"{name} is no number of one")
+            raise UsageError(f"{name} is not a valid number")
     return Focus(**named)
 
 
@@ -197,7 +199,7 @@ class Details:
             keys = top_files(counts)
             names = name_files(connection, keys) if keys else {}
         if not keys:
-            why = "files are looked at every ten seconds, while somebody watches"
+            why = "files are read every ten seconds, while somebody watches"
             found = replace(found, missing={**found.missing, "segments": why})
         return _only(replace(found, segments=rows(counts, names, keys)), focus)
 
@@ -275,14 +277,14 @@ class Details:
         if age_s < TAKEN_EVERY_S:
             raise TooOftenError(
                 f"the last snapshot is {duration(age_s)} old, older than the end of the range, "
-                f"and the next one is taken when it is {duration(TAKEN_EVERY_S)}",
+                f"and the next one is taken when the last one is {duration(TAKEN_EVERY_S)}",
                 hint=f"Ask again in {math.ceil(TAKEN_EVERY_S - age_s)} seconds.",
             )
         day = [h for h in heads if h.origin == "command" and now - h.taken_at < timedelta(days=1)]
         if len(day) >= TAKEN_A_DAY:
             raise TooOftenError(
                 f"{len(day)} snapshots were taken on request within a day, and that is the limit",
-                hint="Ask again when the server has taken its next one.",
+                hint="Try again when the server has taken its next one.",
             )
         try:
             store.take()
@@ -310,7 +312,7 @@ class Details:
     def _in_turn(self) -> Iterator[None]:
         """Wait for one's turn; give up if too many wait already."""
         if not self._seats.acquire(blocking=False):
-            raise BusyError("too many ask at once: ask again in a moment")
+            raise BusyError("too many requests at once: try again in a moment")
         try:
             with self._turn:
                 if self._stopped:
@@ -391,7 +393,7 @@ def _with_files(old: OldRange, focus: Focus) -> TimeRange:
 def _only(found: TimeRange, focus: Focus) -> TimeRange:
     """Leave out what is not about the focus: samples name no relations, files no sessions."""
     if focus.relation:
-        why = "nothing says which relation a session waits for"
+        why = "it is not known for which relation a session waits"
         missing = {**found.missing, "waits, statements, sessions": why}
         return replace(found, waits=(), statements=(), sessions=(), missing=missing)
     if not focus.is_all:

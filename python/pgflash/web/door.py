@@ -101,7 +101,10 @@ class Door:
         self._open.add(one)
         self._strangers.setdefault(one.origin, {})[one] = None
         if len(self._open) > self.limits.connections:
-            _log.warning("more than %d connections: strangers had to go", self.limits.connections)
+            _log.warning(
+                "more than %d connections: connections without a token were closed",
+                self.limits.connections,
+            )
             most = max(self._strangers.values(), key=lambda group: len(group))
             self._end(next(iter(most)))
         if self._sweeps is None:

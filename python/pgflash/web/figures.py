@@ -132,7 +132,7 @@ def focused(focus: Focus, server: LiveServer | None) -> Figure:
         id="focus",
         wide=True,
         past=True,
-        title="Time that was waited for its files",
+        title="Time waited for its files",
         unit="s/s",
         stacked=True,
         lines=(

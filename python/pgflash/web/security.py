@@ -147,7 +147,7 @@ class Doorman:
 
     def may_try_again(self) -> bool:
         """Note a wrong token; return whether the limit is not exceeded."""
-        _log.warning("somebody brought a wrong token")
+        _log.warning("a request had a wrong token")
         now_s = self._clock()
         self._tries = min(self._tries + now_s - self._wrong_s, FREE_TRIES)
         self._wrong_s = now_s
@@ -225,7 +225,7 @@ class Guard:
         method = str(scope["method"])
         if method not in METHODS:
             return _no(
-                405, f"Only {', '.join(METHODS)} are answered here.", allow=", ".join(METHODS)
+                405, f"Only {', '.join(METHODS)} are supported here.", allow=", ".join(METHODS)
             )
         hosts = headers.getlist("host")
         # The address by which we were reached is not a name that an attacker could point here.
@@ -236,13 +236,13 @@ class Guard:
                 421, "This name is not served here. pgflash serve --allowed-host NAME adds it."
             )
         if _foreign(scope, headers, self._doorman.policy):
-            return _no(403, "This request comes from a page that is not ours.")
+            return _no(403, "This request comes from a page of another site.")
         query = bytes(scope.get("query_string", b"")).decode("latin-1")
         if any(
             name.lower() == "token" for name, _value in parse_qsl(query, keep_blank_values=True)
         ):
             return _no(
-                400, "A token does not belong into a URL: it is logged there. Change it now."
+                400, "A token does not belong in a URL, because URLs are logged. Change it now."
             )
         if _length(headers) > BODY_MAX_BYTES:
             return _no(413, f"More than {BODY_MAX_BYTES} bytes are not read.")

@@ -110,7 +110,7 @@ def listen(address: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise ServeError(
-            f'"{address}" is no address of this machine: {error.strerror}', exit_code=2
+            f'"{address}" is not an address of this machine: {error.strerror}', exit_code=2
         ) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -122,7 +122,7 @@ def listen(address: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise ServeError(
                 f"port {port} is taken on {address}",
-                hint="Another pgflash serve may run; --listen names another port.",
+                hint="Another pgflash serve may be running; use another port with --listen.",
             ) from error
         raise ServeError(f"could not listen on {address}, port {port}: {error.strerror}") from error
     return listener

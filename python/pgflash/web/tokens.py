@@ -34,7 +34,7 @@ def default_file() -> Path:
             folder = f"{pwd.getpwuid(os.geteuid()).pw_dir}/.config"
         except KeyError:
             raise TokenError(
-                "this user has no home to keep a token in", hint="--token-file names a file."
+                "this user has no home folder for a token", hint="--token-file names a file."
             ) from None
     return Path(folder, "pgflash", "token")
 
@@ -68,7 +68,7 @@ def _read(path: Path) -> str:
         if not stat.S_ISREG(facts.st_mode):
             raise UsageError(f'"{path}" is no file')
         if facts.st_uid not in (os.geteuid(), 0):
-            raise UsageError(f'"{path}" belongs to another user, who knows what is in it')
+            raise UsageError(f'"{path}" belongs to another user, who can read it')
         if facts.st_mode & 0o077:
             raise UsageError(
                 f'others may read "{path}"', hint=f"Make it yours alone: chmod 600 {path}"
@@ -93,8 +93,8 @@ def _make(path: Path) -> None:
         facts = os.fstat(folder)
         if facts.st_uid not in (os.geteuid(), 0) or facts.st_mode & 0o022:
             raise UsageError(
-                f'"{path}" is not there, and others may write to its folder',
-                hint="Name a file in a folder of your own, or make it yourself.",
+                f'"{path}" does not exist, and others may write to its folder',
+                hint="Name a file in your own folder, or create it yourself.",
             )
         part = f".{path.name}.{secrets.token_hex(4)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -61,7 +61,7 @@ def test_the_mode_is_set_and_offline_asks_first(
     command = ("cache", *options(cached), "mode")
     output(capsys, *command, "passthrough")
     assert cached.view()["mode"] == "passthrough"
-    assert "nobody can confirm" in failure(capsys, 1, *command, "offline")
+    assert "confirm with --yes" in failure(capsys, 1, *command, "offline")
     assert cached.view()["mode"] == "passthrough"
     output(capsys, *command, "offline", "--yes")
     assert cached.view()["mode"] == "offline"
@@ -82,7 +82,7 @@ def test_the_cache_is_cleared_after_a_question(
 
     assert eventually(filled)
     clears = cached.view()["clears"]
-    assert "nobody can confirm" in failure(capsys, 1, "cache", *options(cached), "clear")
+    assert "confirm with --yes" in failure(capsys, 1, "cache", *options(cached), "clear")
     assert cached.view()["clears"] == clears
     output(capsys, "cache", *options(cached), "clear", "--yes")
     assert cached.view()["clears"] == clears + 1

@@ -165,7 +165,7 @@ def test_a_server_that_a_killed_move_left_down_is_asked_for_and_started(
     assert cut_off(apply_plan, path, placed.dsn, ("switch", 1)) is None
     words = ("plan", "apply", str(path), "--dsn", placed.dsn)
     text = said(capsys, 1, *words)
-    assert "the server is down since a move of the WAL was cut off" in text
+    assert "the server is down because a move of the WAL was interrupted" in text
     assert "standard input is not a terminal" in text
     assert not placed.answers
     said(capsys, 0, *words, "--yes")

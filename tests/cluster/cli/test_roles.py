@@ -19,7 +19,7 @@ from support.cluster import REPOSITORY, ClusterFactory
 from support.commands import output
 from support.patience import PATIENCE_S
 
-TOLD = 'pgflash: role "postgres" is a superuser, and less is enough: docs/guide/roles.md'
+TOLD = 'pgflash: role "postgres" is a superuser; a monitoring role is enough: docs/guide/roles.md'
 GUIDE = REPOSITORY / "docs" / "guide" / "roles.md"
 SNAPSHOTS = "watching.pgflash_snapshots, watching.pgflash_snapshot_sections, "
 READER = f"grant select on {SNAPSHOTS} watching.pgflash_snapshot_queries to {{role}}"

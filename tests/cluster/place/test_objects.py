@@ -624,7 +624,7 @@ def test_what_fits_one_by_one_and_not_together_is_refused(
     )
     together = placed.plan(table("pgbench_accounts"), wal, name="together")
     with placed.server.connect() as connection:
-        with pytest.raises(PlaceError, match="what goes there needs"):
+        with pytest.raises(PlaceError, match="the moved data needs"):
             placed.apply(together)
         assert connection.execute("select 1").fetchone() == (1,)
     assert set(places(placed, "pgbench_accounts%").values()) == {"pg_default"}

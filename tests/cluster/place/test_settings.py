@@ -291,7 +291,7 @@ def test_a_folder_that_only_the_shell_knows_is_left_for_one_that_is_named(
         connection.execute("alter system set archive_command = 'ARCHIVE=x; cp %p /mnt/$ARCHIVE/%f'")
         connection.execute("select pg_reload_conf()")
     assert eventually(lambda: "$ARCHIVE" in setting(placed, "archive_command"))
-    with pytest.raises(PlaceError, match="is no folder here") as told:
+    with pytest.raises(PlaceError, match="does not exist here") as told:
         placed.apply(placed.plan(archive_move(placed, new.name), name="unknown"))
     assert "--leave-old" in told.value.hint
     asked = archive_move(placed, new.name, command=f"cp %p {new}/%f", copy="no")
@@ -306,7 +306,7 @@ def test_a_folder_that_the_command_cannot_name_is_refused_when_it_is_looked_at(
 ) -> None:
     path = placed.plan(archive_move(placed, "with space"), name="space")
     (seen,) = look_at(read_plan(path), placed.dsn)
-    assert "cannot stand in a shell command" in str(seen.refused)
+    assert "cannot be used in a shell command" in str(seen.refused)
 
 
 def test_a_new_command_for_another_folder_is_refused(placed: PlacedServer) -> None:

@@ -205,7 +205,9 @@ def test_a_failover_to_another_server_is_said_and_survived(
         assert first is not None
         assert second is not None
         assert second.system_identifier != first.system_identifier
-        assert notices(page) == ["A different server answers now: earlier counts are not its own."]
+        assert notices(page) == [
+            "Another server answers now: earlier counts belong to a different one."
+        ]
         assert second.extension_version == ""
         rates = [
             json.loads(one.data)["commits_s"]

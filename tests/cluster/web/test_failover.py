@@ -74,7 +74,7 @@ def test_a_promoted_standby_takes_over_and_every_page_says_so(
         assert now is not None
         assert now.system_identifier == before.system_identifier
         assert now.started_at != before.started_at
-        assert "another of its copies answers" in notices(one)[0]
+        assert "another copy of it answers" in notices(one)[0]
         assert [said["state"] for said in told(one, "status")][:2] == ["live", "lost"]
         # Who watched the standby never lost it.
         promoted = "The server was promoted and is no longer a standby."

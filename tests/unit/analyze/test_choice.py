@@ -108,7 +108,7 @@ def test_two_ends_with_one_snapshot_are_no_period(begin: str, end: str) -> None:
 
 
 def test_a_word_that_means_nothing_is_a_wrong_question() -> None:
-    with pytest.raises(UsageError, match='"someday" is no snapshot') as caught:
+    with pytest.raises(UsageError, match='"someday" is not a snapshot') as caught:
         chosen(shelf(), "someday")
     assert "10:00" in caught.value.hint
 

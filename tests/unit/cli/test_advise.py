@@ -112,7 +112,7 @@ def test_a_plan_of_which_something_was_made_is_not_written_over(
     write_plan(path, begun)
     capsys.readouterr()
     assert main([*words, "--plan", str(path)]) == 2
-    assert "holds moves that were made" in capsys.readouterr().err
+    assert "contains moves that were made" in capsys.readouterr().err
     assert read_plan(path) == begun
     (tmp_path / "notes.txt").write_text("my own")
     assert main([*words, "--plan", str(tmp_path / "notes.txt")]) == 1
@@ -164,7 +164,7 @@ def test_prices_are_told_of_a_kept_report_too(
     [
         (["--awr", "no-such-file.html"], 'could not read "no-such-file.html"'),
         (["--awr", "x", "--from", "1"], "--awr needs no snapshots"),
-        (["--database-size", "1GB"], "a server says its size itself"),
+        (["--database-size", "1GB"], "the size of a server is known"),
         (["no-such-report.json"], 'could not read "no-such-report.json"'),
     ],
 )

@@ -130,7 +130,7 @@ def test_a_kernel_that_does_not_tell_leaves_the_field_empty_with_a_reason(
     fake.mount("8:0", "/", "ext4", "/dev/sda")
     found = device(fake, "/")
     assert (found.media, found.queue_depth, found.scheduler) == (Media.UNKNOWN, None, "")
-    assert found.unknown["media"] == "the kernel does not tell what sda is made of"
+    assert found.unknown["media"] == "the kernel does not show what sda consists of"
     assert {"queue_depth", "scheduler"} <= set(found.unknown)
 
 
@@ -171,7 +171,7 @@ def test_btrfs_is_found_by_its_source_and_its_other_devices_by_sys(fake: FakeMac
 @pytest.mark.parametrize(
     ("file_system", "source", "media", "reason"),
     [
-        ("overlay", "overlay", Media.UNKNOWN, "keep data on a volume"),
+        ("overlay", "overlay", Media.UNKNOWN, "put data on a volume"),
         ("zfs", "tank/pg", Media.UNKNOWN, "zpool status"),
         ("virtiofs", "share", Media.UNKNOWN, "folder of the host"),
         ("fuse.odd", "odd", Media.UNKNOWN, "no block device"),

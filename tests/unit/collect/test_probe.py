@@ -118,7 +118,7 @@ def test_what_cannot_be_measured_is_said_in_a_sentence(tmp_path: Path) -> None:
         probe(tmp_path / "gone", at="")
     with pytest.raises(UsageError, match="too small"):
         probe(tmp_path, at="", size_bytes=1000)
-    with pytest.raises(UsageError, match="too little for a file"):
+    with pytest.raises(UsageError, match="not enough for a file"):
         probe(tmp_path, at="", size_bytes=2**60)
 
 
@@ -295,5 +295,5 @@ def test_a_probe_is_kept_and_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"\xff", b'{"format": "x"}'])
 def test_a_file_that_is_no_probe_is_refused(text: bytes) -> None:
-    with pytest.raises(StoredProbeError, match=r'"p.json" is no probe'):
+    with pytest.raises(StoredProbeError, match=r'"p.json" is not a probe'):
         probe_from_json(text, name="p.json")

@@ -255,7 +255,7 @@ def test_a_failover_is_said_and_nothing_is_made_of_the_difference() -> None:
         hours.server = replace(SERVER, system_identifier="7000000000000000002", started_at=other)
         drive(hours, collector, 2)
         assert told(collector) == [
-            "A different server answers now: earlier counts are not its own."
+            "Another server answers now: earlier counts belong to a different one."
         ]
         # Its files are not the other's, although their numbers are.
         kept = collector.segments._intervals
@@ -270,14 +270,14 @@ def test_a_failover_is_said_and_nothing_is_made_of_the_difference() -> None:
     ("change", "sentence"),
     [
         ({"started_at": START + timedelta(hours=1)}, "The server restarted"),
-        ({"version_num": 180_007}, "was PostgreSQL 18.6 and is 18.7 now"),
+        ({"version_num": 180_007}, "from PostgreSQL 18.6 to 18.7"),
         ({"in_recovery": True}, "is a standby now"),
         ({"extension_version": "0.2"}, "updated from 0.1 to 0.2"),
         ({"extension_version": "", "schema": "", "sampler": False}, "was dropped"),
         ({"schema": "other"}, "moved to another schema"),
         ({"sampler": False}, "sampler was stopped"),
         ({"database": "other"}, 'is "other" now'),
-        ({"system_identifier": "2", "version_num": 170_001}, "A different server answers"),
+        ({"system_identifier": "2", "version_num": 170_001}, "Another server answers"),
     ],
 )
 def test_each_change_is_one_sentence_there_and_back(

@@ -53,7 +53,7 @@ def test_a_device_without_a_price_has_none() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("device = [", "no TOML"),
+        ("device = [", "not TOML"),
         ("", "it has none"),
         ("devices = 1", 'it has "devices"'),
         ("device = 1", "it has none"),
@@ -70,7 +70,7 @@ def test_a_device_without_a_price_has_none() -> None:
         (ARRAY.replace("221", "nan"), "unit_price is nan"),
         (ARRAY.replace('"300GB"', "300"), "in quotes"),
         (ARRAY.replace("300GB", "300 apples"), '"300 apples" is not a size'),
-        (ARRAY + "color = 1", '"color", which is no word'),
+        (ARRAY + "color = 1", '"color", which is not a known key'),
         (ARRAY + ARRAY, 'prices "array" twice'),
         (FLASH + FLASH, 'prices "/mnt/flash" twice'),
     ],

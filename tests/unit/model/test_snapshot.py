@@ -111,8 +111,8 @@ def test_the_snapshots_around_a_range(begin: float, end: float, found: tuple[int
     ("begin", "end", "sentence"),
     [
         (9, 20, "there is no snapshot at or before 2026-11-22 12:09:00 UTC"),
-        (40, 50, "no snapshot was taken since 2026-11-22 12:40:00 UTC"),
-        (45, 46, "no snapshot was taken since 2026-11-22 12:40:00 UTC"),
+        (40, 50, "no snapshot has been taken since 2026-11-22 12:40:00 UTC"),
+        (45, 46, "no snapshot has been taken since 2026-11-22 12:40:00 UTC"),
     ],
 )
 def test_a_range_that_no_two_snapshots_are_around_is_refused(

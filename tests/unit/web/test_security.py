@@ -310,10 +310,10 @@ def test_an_unknown_route_is_one_sentence_that_repeats_nothing(
 ) -> None:
     answer = open_page.ask(path)
     assert answer.code == 404
-    assert answer.text == "There is no such page here.\n"
+    assert answer.text == "There is no such page.\n"
     page = open_page.ask(path, headers={"Accept": "text/html"})
     assert (page.code, page.text.count('role="alert"')) == (404, 1)
-    assert "There is no such page here." in page.text
+    assert "There is no such page." in page.text
     assert page.headers["content-security-policy"] == CSP
     for word in ("alert(1)", "nowhere", "app.py"):
         assert word not in page.text
@@ -365,7 +365,7 @@ def test_a_connection_string_that_is_none_is_refused_at_once(
 @pytest.mark.parametrize(
     ("place", "sentence"),
     [
-        ("nowhere.invalid:8432", "is no address of this machine"),
+        ("nowhere.invalid:8432", "is not an address of this machine"),
         ("192.0.2.55:0", "could not listen on 192.0.2.55"),
     ],
 )
@@ -394,9 +394,9 @@ def test_the_command_refuses_in_one_sentence_each(
     code, text = complaint(capsys, "--no-token", "--token-file", str(tmp_path / "token"))
     assert (code, "one too many" in text) == (2, True)
     code, text = complaint(capsys, "--listen", "127.0.0.1:99999")
-    assert (code, "no port 99999" in text) == (2, True)
+    assert (code, "99999 is not a port" in text) == (2, True)
     code, text = complaint(capsys, "--listen", "one:two:three")
-    assert (code, "is no address" in text) == (2, True)
+    assert (code, "is not an address" in text) == (2, True)
     secret = tmp_path / "token"
     secret.write_text(TOKEN)
     secret.chmod(0o644)

@@ -171,7 +171,7 @@ def read_ahead(facts: DoctorFacts) -> Iterator[Diagnosis]:
         rule, ahead = "read-ahead", device.read_ahead_bytes
         if ahead is None:
             if device.media is not Media.MEMORY and device.mount_point:
-                why = device.unknown.get("read_ahead_bytes", "the kernel does not tell")
+                why = device.unknown.get("read_ahead_bytes", "the kernel does not show it")
                 yield unknown(rule, where(device), f"Its read-ahead is not known: {why}.")
             continue
         fast = is_fast(device)

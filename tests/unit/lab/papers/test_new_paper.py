@@ -126,7 +126,7 @@ WRONG = [
     ('what = "Throughput', 'what = "{speed}', "checks 1: no variable speed"),
     ("[sets]", '[[says]]\nof_check = "fig-2"\n[sets]', "says 1: no exhibit fig-2; there are fig-1"),
     ('["baseline", "1,000"]', '["baseline"]', "has 1 cells for 2 columns"),
-    ('id = "fig-1"', 'id = "fig-1', "is no TOML"),
+    ('id = "fig-1"', 'id = "fig-1', "is not TOML"),
 ]
 
 
