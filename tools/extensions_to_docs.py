@@ -14,14 +14,14 @@ PAGE = REPOSITORY / "docs" / "reference" / "extensions.md"
 HEAD = """\
 # Extensions beside pgflash
 
-Each package that Debian 12 has for PostgreSQL 15 was tried on a server of its own with
-`pgflash.verify = all`: its library preloaded where it asks for that, its extensions created and
-used a little, and beside it tables filled, updated, vacuumed, cut and rewritten. Written by
+Each package that Debian 12 has for PostgreSQL 15 was tested on a separate server with
+`pgflash.verify = all`: its library was preloaded if it requires that, its extensions were created and
+used a little, while tables were filled, updated, vacuumed, truncated and rewritten. Written by
 `make extensions-check`.
 
-*Changes files by* is what the package's own libraries import that could change a file (openings and
-syncs left out); *watched* are the libraries that came with it, its own and what they need,
-whose calls pgflash redirected; *hits* were compared with the file.
+*Changes files by* lists the imports of the package's own libraries that could change a file (except
+open and sync calls). *Watched* are the libraries loaded with it, including dependencies, whose calls
+pgflash redirected. *Hits* were compared with the file.
 """
 
 

@@ -95,7 +95,7 @@ def test_a_user_of_the_machine_sees_nothing_without_the_token(tmp_path: Path) ->
         process = Path("/proc", str(page.process.pid))
         assert token not in (process / "cmdline").read_bytes().decode()
         assert token not in page.log.read_text()
-        assert f"the token that is kept in {kept}" in page.log.read_text()
+        assert f"the token that is stored in {kept}" in page.log.read_text()
     # It is the same the next time, so what has it goes on.
     with serving(tmp_path, token="") as page:
         assert page.ask("/metrics", headers={"Authorization": f"Bearer {token}"})[0] == 200
@@ -127,7 +127,7 @@ def test_the_token_is_shown_to_who_starts_it_in_a_terminal(tmp_path: Path) -> No
         os.close(leader)
     token = (tmp_path / "token").read_text().strip()
     assert len(token) >= 32
-    assert f"which is kept in {tmp_path / 'token'}: {token}\r\n" in said
+    assert f"which is stored in {tmp_path / 'token'}: {token}\r\n" in said
     # No link has it in it: whoever follows a link puts it onto a browser's command line.
     (link,) = re.findall(r"http://\S+", said)
     assert token not in link

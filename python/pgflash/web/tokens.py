@@ -66,7 +66,7 @@ def _read(path: Path) -> str:
     try:
         facts = os.fstat(file)
         if not stat.S_ISREG(facts.st_mode):
-            raise UsageError(f'"{path}" is no file')
+            raise UsageError(f'"{path}" is not a file')
         if facts.st_uid not in (os.geteuid(), 0):
             raise UsageError(f'"{path}" belongs to another user, who can read it')
         if facts.st_mode & 0o077:

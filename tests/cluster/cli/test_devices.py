@@ -132,7 +132,7 @@ def test_a_server_of_another_machine_is_refused_in_a_sentence(
     monkeypatch.setattr("pgflash.api.machines.why_not_local", lambda _connection: "it is elsewhere")
     assert main(["devices", "--dsn", server.conninfo()]) == 1
     captured = capsys.readouterr()
-    assert "cannot be seen from here: it is elsewhere" in captured.err
+    assert "not visible from here: it is elsewhere" in captured.err
     assert "on the server's machine" in captured.err
 
 

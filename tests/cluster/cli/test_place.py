@@ -182,7 +182,7 @@ def test_what_was_dropped_is_said_to_be_passed_over(
         words = ("place", "table", "dropped", "--on", "flash", *dsn, "--yes", "--plan", plan)
         said(capsys, 0, *words)
         connection.execute("drop table dropped")
-    assert "public.dropped to flash is passed over" in said(capsys, 0, "plan", "apply", plan, *dsn)
+    assert "public.dropped to flash is skipped" in said(capsys, 0, "plan", "apply", plan, *dsn)
     said(capsys, 0, "plan", "undo", plan, *dsn, "--yes")
     assert "gone" in said(capsys, 0, "plan", "show", plan)
 

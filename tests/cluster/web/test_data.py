@@ -399,7 +399,7 @@ def test_nothing_is_made_of_a_difference_over_a_restart(cached: CachedServer, pa
 @pytest.mark.parametrize(
     ("begin", "end", "sentence"),
     [
-        ("", "", "from is no time"),
+        ("", "", "from is not a time"),
         ("2026-01-02", "2026-01-01", "ends before it begins"),
         ("2026-01-01", "2026-03-01", "longer than 31 days"),
         ("2026-01-01", "9999-12-31", "in the year 9999"),

@@ -247,15 +247,15 @@ def test_one_question_serves_all_who_mark_the_same_range(
 @pytest.mark.parametrize(
     ("begin", "end", "sentence"),
     [
-        ("", "", "from is no time"),
-        ("yesterday", "2026-01-01", "from is no time"),
-        ("2026-01-01", "<script>", "to is no time"),
+        ("", "", "from is not a time"),
+        ("yesterday", "2026-01-01", "from is not a time"),
+        ("2026-01-01", "<script>", "to is not a time"),
         ("2026-01-02", "2026-01-01", "ends before it begins"),
         ("2026-01-01", "2026-01-01", "ends before it begins"),
         ("2026-01-01", "2026-03-01", "longer than 31 days"),
         ("0001-01-01", "2026-01-01", "in the year 1"),
         ("2026-01-01", "9999-12-31T23:59:59-23:59", "in the year 9999"),
-        ("2026-01-01", "99999-01-01", "to is no time"),
+        ("2026-01-01", "99999-01-01", "to is not a time"),
     ],
 )
 def test_absurd_ranges_are_refused_in_a_sentence(
