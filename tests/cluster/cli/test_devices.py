@@ -37,7 +37,9 @@ def server(pg_install: PgInstall, in_memory: Path) -> Iterator[Server]:
     """A server with WAL, a tablespace and its archive in memory."""
     factory = ClusterFactory(pg_install)
     server = factory(
-        settings={"archive_mode": "on", "archive_command": f"cp %p {in_memory}/%f"}, start=False
+        settings={"archive_mode": "on", "archive_command": f"cp %p {in_memory}/%f"},
+        start=False,
+        on_disk=True,
     )
     wal = server.data / "pg_wal"
     shutil.copytree(wal, make_server_dir(in_memory / "wal"), dirs_exist_ok=True)

@@ -172,7 +172,7 @@ def test_a_server_that_goes_down_within_a_move_is_the_reason_that_is_told(
     def end_before(
         cluster: Cluster, statement: sql.Composed, *, database: str = "", doing: str
     ) -> None:
-        if doing.startswith(("move ", "build ")):
+        if doing.startswith(("move ", "rebuild ")):
             run(placed, f"select pg_terminate_backend({cluster.session().info.backend_pid}, 5000)")
             patch.setattr(Cluster, "_open", open_none)
         run_statement(cluster, statement, database=database, doing=doing)
@@ -313,7 +313,7 @@ def test_what_came_from_a_tablespace_that_is_no_more_says_how_to_go_back(
     path = placed.plan(table("first"), table("other"), name="lost")
     placed.apply(path)
     run(placed, "drop tablespace former")
-    with pytest.raises(PlaceError, match='was in tablespace "former", which is no more') as told:
+    with pytest.raises(PlaceError, match='was in tablespace "former", which no longer exists') as told:
         placed.undo(path)
     assert place_of(placed, "first") == "flash"
     folder = placed.folder("space-former")

@@ -167,7 +167,7 @@ def test_a_version_that_answers_otherwise_costs_only_what_it_does_not_tell(
             assert page.collector.server is not None
             missing = page.collector.server.missing
             if what:
-                assert "pgflash 0.9 here does not tell it" in missing[what]
+                assert "pgflash 0.9 does not provide it" in missing[what]
                 assert "does not exist" in missing[what]
             told = {"flash cache", "requests by source", "latency", "waits"} - {what}
             assert not told & set(missing)
