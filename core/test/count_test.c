@@ -24,7 +24,8 @@ test_counters(void)
 	unsigned wrong = 0;
 
 	rig_open(&rig, 64, 64);
-	OK(COUNTERS_DEFINED == FC_COUNTER_COUNT, "every counter has its name");
+	OK((int) COUNTERS_DEFINED == (int) FC_COUNTER_COUNT,
+	   "every counter has its name");
 	for (unsigned i = 0; i < FC_COUNTER_COUNT; i++)
 		wrong += fc_count_sum(&rig.cache, (FcCounter) i) != 0;
 	OK(wrong == 0, "counters begin at 0");

@@ -191,7 +191,7 @@ descriptors_identify(int fd, OpenFile *spare, OpenFile **entry_out)
 		return false;
 
 	flags = fcntl(fd, F_GETFL);
-	place = paths_classify(&runtime.root, path);
+	place = paths_classify_regular(&runtime.root, path);
 	remember(*entry_out, &place, flags < 0 ? 0 : flags);
 	return true;
 }
@@ -206,7 +206,7 @@ descriptors_may_be_data(int fd)
 	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
 		return false;
 	return !real_path(fd, &status, path) ||
-	       paths_classify(&runtime.root, path).class == FILE_RELATION ||
+	       paths_classify_regular(&runtime.root, path).class == FILE_RELATION ||
 	       strstr(path, runtime.root.version_directory) != NULL;
 }
 
@@ -220,7 +220,7 @@ descriptors_is_foreign(const char *path, int flags)
 	if ((flags & O_TRUNC) != 0 || (flags & O_ACCMODE) == O_WRONLY)
 		return true;
 	class = paths_classify(&runtime.root, path).class;
-	return class == FILE_OTHER || class == FILE_ALIAS;
+	return class == FILE_OTHER || class == FILE_ALIAS || class == FILE_DEVICE;
 }
 
 FilePlace
@@ -244,7 +244,7 @@ descriptors_place(const char *path, int flags)
 	else if (S_ISREG(status.st_mode))
 	{
 		if (real_path(fd, &status, real))
-			place = paths_classify(&runtime.root, real);
+			place = paths_classify_regular(&runtime.root, real);
 		else
 			place.class = FILE_ALIAS;
 	}

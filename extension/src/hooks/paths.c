@@ -336,7 +336,7 @@ below(const char *path, const char *directory)
 }
 
 static FilePlace
-outside(const Parts *parts)
+outside(const Parts *parts, bool regular)
 {
 	FilePlace place = place_of(FILE_ALIAS);
 
@@ -346,8 +346,9 @@ outside(const Parts *parts)
 	/*
 	 * Devices, pipes and the kernel's own files: /dev/pts/0 is not a relation.
 	 */
-	if (part_is(&parts->part[0], "dev") || part_is(&parts->part[0], "proc") ||
-	    part_is(&parts->part[0], "sys"))
+	if (!regular &&
+	    (part_is(&parts->part[0], "dev") || part_is(&parts->part[0], "proc") ||
+	     part_is(&parts->part[0], "sys")))
 		return place_of(FILE_DEVICE);
 
 	return relation_name(&parts->part[parts->count - 1], &place)
@@ -355,8 +356,8 @@ outside(const Parts *parts)
 	           : place_of(FILE_OTHER);
 }
 
-FilePlace
-paths_classify(const PathsRoot *root, const char *path)
+static FilePlace
+classify(const PathsRoot *root, const char *path, bool regular)
 {
 	Parts parts;
 
@@ -369,7 +370,8 @@ paths_classify(const PathsRoot *root, const char *path)
 		if (rest == NULL)
 		{
 			parts = split(path);
-			return parts.climbs ? place_of(FILE_ALIAS) : outside(&parts);
+			return parts.climbs ? place_of(FILE_ALIAS)
+			                    : outside(&parts, regular);
 		}
 		path = rest;
 	}
@@ -380,6 +382,18 @@ paths_classify(const PathsRoot *root, const char *path)
 	if (parts.too_many)
 		return place_of(FILE_OTHER);
 	return in_data_directory(root, &parts);
+}
+
+FilePlace
+paths_classify(const PathsRoot *root, const char *path)
+{
+	return classify(root, path, false);
+}
+
+FilePlace
+paths_classify_regular(const PathsRoot *root, const char *path)
+{
+	return classify(root, path, true);
 }
 
 const char *

@@ -66,6 +66,13 @@ typedef struct PathsRoot
 extern FilePlace paths_classify(const PathsRoot *root, const char *path);
 
 /*
+ * The same for what is known to be a regular file: it may lie in a file system
+ * below /dev, as /dev/shm.
+ */
+extern FilePlace paths_classify_regular(const PathsRoot *root,
+                                        const char *path);
+
+/*
  * A file's path, relative to the data directory.  buffer has PATHS_MAX bytes.
  */
 extern void paths_of_file(const PathsRoot *root, FcFileId id, char *buffer);

@@ -116,6 +116,15 @@ test_the_rest(void)
 }
 
 static void
+test_regular_files_of_devices(void)
+{
+	OK(paths_classify_regular(&root, "/dev/shm/space/PG_18_202506291/5/16384")
+	           .class
+	       == paths_classify(&root, "/srv/space/PG_18_202506291/5/16384").class,
+	   "a regular file below /dev is told by its name, as any other");
+}
+
+static void
 test_wal_segments(void)
 {
 	FilePlace place = paths_classify(&root, "pg_wal/0000000A000000F20000001C");
@@ -189,6 +198,7 @@ main(void)
 	test_relations();
 	test_spellings();
 	test_the_rest();
+	test_regular_files_of_devices();
 	test_wal_segments();
 	test_near_misses();
 	test_aliases();
