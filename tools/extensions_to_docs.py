@@ -15,13 +15,13 @@ HEAD = """\
 # Extensions beside pgflash
 
 Each package that Debian 12 has for PostgreSQL 15 was tested on a separate server with
-`pgflash.verify = all`: its library was preloaded if it requires that, its extensions were created and
-used a little, while tables were filled, updated, vacuumed, truncated and rewritten. Written by
+`pgflash.verify = all`: its library was preloaded if it requires that, its extensions were created
+and used a little, while tables were filled, updated, vacuumed, truncated and rewritten. Written by
 `make extensions-check`.
 
-*Changes files by* lists the imports of the package's own libraries that could change a file (except
-open and sync calls). *Watched* are the libraries loaded with it, including dependencies, whose calls
-pgflash redirected. *Hits* were compared with the file.
+*Changes files by* lists the imports of the package's own libraries that could change a file
+(except open and sync calls). *Watched* are the libraries loaded with it, including dependencies,
+whose calls pgflash redirected. *Hits* were compared with the file.
 """
 
 

@@ -313,7 +313,8 @@ def test_what_came_from_a_tablespace_that_is_no_more_says_how_to_go_back(
     path = placed.plan(table("first"), table("other"), name="lost")
     placed.apply(path)
     run(placed, "drop tablespace former")
-    with pytest.raises(PlaceError, match='was in tablespace "former", which no longer exists') as told:
+    expected = 'was in tablespace "former", which no longer exists'
+    with pytest.raises(PlaceError, match=expected) as told:
         placed.undo(path)
     assert place_of(placed, "first") == "flash"
     folder = placed.folder("space-former")
