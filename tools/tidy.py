@@ -577,7 +577,7 @@ def root_names_no_file_of_others(source: Source) -> Iterator[str]:
 #: the options of a type or a table, the names of functions that are made or granted.
 _SQL_APART = re.compile(
     r"--[^\n]*|^\\[^\n]*|^COMMENT ON .*?;\n|^AS 'MODULE_PATHNAME', '\w+'$|^\t[A-Z]+ = [\w ]+,?$"
-    r"|WITH \([^)]*\)|interval '[^']*'|'(?:[^']|'')*'::|OPERATOR\(pg_catalog\.[^)]+\)",
+    r"|WITH \([^)]*\)|interval '[^']*'|'(?:[^']|'')*'::|SET \w+ =|OPERATOR\(pg_catalog\.[^)]+\)",
     re.S | re.M,
 )
 _SQL_LEFT_OPEN = {

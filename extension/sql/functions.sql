@@ -47,11 +47,62 @@ BEGIN ATOMIC
 		WHERE used_at OPERATOR(pg_catalog.<) (before OPERATOR(pg_catalog.-) interval '1 day');
 	-- Not left to the foreign key alone, which does nothing where triggers do not fire.
 	DELETE FROM pgflash_snapshot_sections s USING pgflash_snapshots h
-		WHERE h.snapshot_id OPERATOR(pg_catalog.=) s.snapshot_id AND h.taken_at OPERATOR(pg_catalog.<) before;
+		WHERE h.snapshot_id OPERATOR(pg_catalog.=) s.snapshot_id AND h.taken_at OPERATOR(pg_catalog.<) before
+		AND NOT EXISTS (SELECT FROM pgflash_baselines b
+			WHERE h.snapshot_id OPERATOR(pg_catalog.>=) b.begin_id AND h.snapshot_id OPERATOR(pg_catalog.<=) b.end_id);
 	WITH dropped AS (
-		DELETE FROM pgflash_snapshots WHERE taken_at OPERATOR(pg_catalog.<) before RETURNING snapshot_id
+		DELETE FROM pgflash_snapshots h WHERE h.taken_at OPERATOR(pg_catalog.<) before
+		AND NOT EXISTS (SELECT FROM pgflash_baselines b
+			WHERE h.snapshot_id OPERATOR(pg_catalog.>=) b.begin_id AND h.snapshot_id OPERATOR(pg_catalog.<=) b.end_id)
+		RETURNING h.snapshot_id
 	)
 	SELECT pg_catalog.count(*) FROM dropped;
+END;
+
+-- Whatever a snapshot of theirs names by its query id keeps its text.
+CREATE FUNCTION pgflash_baseline_keep(name text, begin_id bigint, end_id bigint) RETURNS bigint
+LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	INSERT INTO pgflash_baselines (name, begin_id, end_id)
+		VALUES (pgflash_baseline_keep.name, pgflash_baseline_keep.begin_id, pgflash_baseline_keep.end_id);
+	UPDATE pgflash_snapshot_queries q SET used_at = 'infinity'::timestamptz
+		WHERE q.query_id OPERATOR(pg_catalog.=) ANY (
+			SELECT (r.value OPERATOR(pg_catalog.->>) (c.ordinality::integer OPERATOR(pg_catalog.-) 1))::bigint
+			FROM pgflash_snapshot_sections s,
+				pg_catalog.jsonb_array_elements_text(s.content OPERATOR(pg_catalog.->) 'columns'::text)
+					WITH ORDINALITY AS c,
+				pg_catalog.jsonb_array_elements(s.content OPERATOR(pg_catalog.->) 'rows'::text) AS r
+			WHERE s.section OPERATOR(pg_catalog.=) ANY (ARRAY['statements'::text, 'samples'::text])
+				AND c.value OPERATOR(pg_catalog.=) 'query_id'::text
+				AND s.snapshot_id OPERATOR(pg_catalog.>=) pgflash_baseline_keep.begin_id
+				AND s.snapshot_id OPERATOR(pg_catalog.<=) pgflash_baseline_keep.end_id);
+	SELECT pg_catalog.count(*) FROM pgflash_snapshots h
+		WHERE h.snapshot_id OPERATOR(pg_catalog.>=) pgflash_baseline_keep.begin_id
+			AND h.snapshot_id OPERATOR(pg_catalog.<=) pgflash_baseline_keep.end_id;
+END;
+
+CREATE FUNCTION pgflash_baseline_drop(name text) RETURNS boolean
+LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	-- Texts that no other baseline needs are as old as others from now on.
+	UPDATE pgflash_snapshot_queries q SET used_at = pg_catalog.now()
+		WHERE q.used_at OPERATOR(pg_catalog.=) 'infinity'::timestamptz
+			AND q.query_id OPERATOR(pg_catalog.<>) ALL (
+				SELECT (r.value OPERATOR(pg_catalog.->>) (c.ordinality::integer OPERATOR(pg_catalog.-) 1))::bigint
+				FROM pgflash_baselines b
+					JOIN pgflash_snapshot_sections s
+						ON s.snapshot_id OPERATOR(pg_catalog.>=) b.begin_id AND s.snapshot_id OPERATOR(pg_catalog.<=) b.end_id,
+					pg_catalog.jsonb_array_elements_text(s.content OPERATOR(pg_catalog.->) 'columns'::text)
+						WITH ORDINALITY AS c,
+					pg_catalog.jsonb_array_elements(s.content OPERATOR(pg_catalog.->) 'rows'::text) AS r
+				WHERE b.name OPERATOR(pg_catalog.<>) pgflash_baseline_drop.name
+					AND s.section OPERATOR(pg_catalog.=) ANY (ARRAY['statements'::text, 'samples'::text])
+					AND c.value OPERATOR(pg_catalog.=) 'query_id'::text
+					AND (r.value OPERATOR(pg_catalog.->>) (c.ordinality::integer OPERATOR(pg_catalog.-) 1)) IS NOT NULL);
+	WITH dropped AS (
+		DELETE FROM pgflash_baselines b WHERE b.name OPERATOR(pg_catalog.=) pgflash_baseline_drop.name RETURNING b.name
+	)
+	SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>) 0::bigint FROM dropped;
 END;
 
 -- ---- wait events ---------------------------------------------------------------
@@ -74,7 +125,11 @@ COMMENT ON FUNCTION pgflash_drive_writes_per_day(bigint) IS
 COMMENT ON FUNCTION pgflash_snapshot() IS
 	'Takes a snapshot and returns its number. Resets nothing. Waits for a snapshot in progress.';
 COMMENT ON FUNCTION pgflash_snapshot_drop(timestamptz) IS
-	'Drops the snapshots taken before this time, and returns their number.';
+	'Drops the snapshots taken before this time, except those of baselines, and returns their number.';
+COMMENT ON FUNCTION pgflash_baseline_keep(text, bigint, bigint) IS
+	'Keeps the snapshots from begin_id to end_id, and the texts of their statements, under a name, and returns the number of snapshots.';
+COMMENT ON FUNCTION pgflash_baseline_drop(text) IS
+	'Drops a baseline, and returns whether it existed. Its snapshots are then dropped when they are old enough.';
 COMMENT ON FUNCTION pgflash_wait_class(text, text, text) IS
 	'The wait class of a wait event of a process of this type; null for a type is a client backend, null for an event none.';
 -- END generated: comments
@@ -89,8 +144,11 @@ GRANT EXECUTE ON FUNCTION pgflash_drive_writes_per_day(bigint) TO pg_monitor;
 -- pg_dump reads the table with the rights of whoever runs it.
 GRANT SELECT ON pgflash_cache_policies TO PUBLIC;
 
-REVOKE ALL ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries, pgflash_snapshot_last FROM PUBLIC;
+REVOKE ALL ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries, pgflash_snapshot_last,
+	pgflash_baselines FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_snapshot() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_snapshot_drop(timestamptz) FROM PUBLIC;
-GRANT SELECT ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries TO pg_monitor;
+REVOKE ALL ON FUNCTION pgflash_baseline_keep(text, bigint, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_baseline_drop(text) FROM PUBLIC;
+GRANT SELECT ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries, pgflash_baselines TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_snapshot() TO pg_monitor;

@@ -61,6 +61,15 @@ CREATE TABLE pgflash_snapshot_queries (
 	used_at timestamptz NOT NULL DEFAULT pg_catalog.now()
 ) USING heap;
 
+-- Periods whose snapshots are not dropped.
+CREATE TABLE pgflash_baselines (
+	name text PRIMARY KEY,
+	begin_id bigint NOT NULL REFERENCES pgflash_snapshots,
+	end_id bigint NOT NULL REFERENCES pgflash_snapshots,
+	kept_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+	CHECK (begin_id OPERATOR(pg_catalog.<) end_id)
+) USING heap;
+
 -- What the next snapshot subtracts from; a crash empties it, and the counters with it.
 CREATE UNLOGGED TABLE pgflash_snapshot_last (
 	section text PRIMARY KEY,

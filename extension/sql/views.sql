@@ -93,6 +93,17 @@ REVOKE ALL ON pgflash_backend_cpu FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_backend_cpu_rows() TO pg_monitor;
 GRANT SELECT ON pgflash_backend_cpu TO pg_monitor;
 
+COMMENT ON TABLE pgflash_baselines IS
+	'Named periods whose snapshots are kept: neither pgflash.snapshot_retention nor pgflash_snapshot_drop() drops them. Not part of dumps.';
+COMMENT ON COLUMN pgflash_baselines.name IS
+	'Name of the baseline.';
+COMMENT ON COLUMN pgflash_baselines.begin_id IS
+	'Its first snapshot.';
+COMMENT ON COLUMN pgflash_baselines.end_id IS
+	'Its last snapshot.';
+COMMENT ON COLUMN pgflash_baselines.kept_at IS
+	'When it was made.';
+
 CREATE FUNCTION pgflash_cache_row(
 	OUT mode text,
 	OUT mode_reason text,
@@ -892,6 +903,41 @@ REVOKE ALL ON pgflash_io_tablespaces FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_io_tablespace_rows() TO pg_monitor;
 GRANT SELECT ON pgflash_io_tablespaces TO pg_monitor;
 
+CREATE FUNCTION pgflash_lock_waits_rows(
+	OUT database_oid oid,
+	OUT relation_oid oid,
+	OUT lock_type text,
+	OUT lock_mode text,
+	OUT samples bigint,
+	OUT seconds double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_lock_waits_rows'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+CREATE VIEW pgflash_lock_waits AS SELECT * FROM pgflash_lock_waits_rows();
+
+COMMENT ON FUNCTION pgflash_lock_waits_rows() IS
+	'What the view pgflash_lock_waits shows.';
+COMMENT ON VIEW pgflash_lock_waits IS
+	'Lock waits (wait event type Lock) by the locked object, as sampled since the server started.';
+COMMENT ON COLUMN pgflash_lock_waits.database_oid IS
+	'OID of the database; null for shared objects, and for locks that belong to no database.';
+COMMENT ON COLUMN pgflash_lock_waits.relation_oid IS
+	'OID of the table or index; null if the lock is on none, or if it is not known. For a session that waits for a transaction, the relation whose tuple lock it holds meanwhile.';
+COMMENT ON COLUMN pgflash_lock_waits.lock_type IS
+	'As in pg_locks: relation, extend, page, tuple, transactionid, virtualxid, object, advisory or another. "other" adds up the objects beyond the 1,000 that have a row.';
+COMMENT ON COLUMN pgflash_lock_waits.lock_mode IS
+	'The requested mode, as in pg_locks; null if the lock had been granted and the session had not woken yet.';
+COMMENT ON COLUMN pgflash_lock_waits.samples IS
+	'Number of samples.';
+COMMENT ON COLUMN pgflash_lock_waits.seconds IS
+	'Time that they represent, in seconds.';
+REVOKE ALL ON FUNCTION pgflash_lock_waits_rows() FROM PUBLIC;
+REVOKE ALL ON pgflash_lock_waits FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION pgflash_lock_waits_rows() TO pg_monitor;
+GRANT SELECT ON pgflash_lock_waits TO pg_monitor;
+
 CREATE FUNCTION pgflash_relations_rows(
 	OUT relation regclass,
 	OUT fork text,
@@ -1066,9 +1112,9 @@ COMMENT ON TABLE pgflash_snapshot_queries IS
 COMMENT ON COLUMN pgflash_snapshot_queries.query_id IS
 	'As in pg_stat_statements.';
 COMMENT ON COLUMN pgflash_snapshot_queries.query IS
-	'The first 4000 characters.';
+	'The first 32,000 characters.';
 COMMENT ON COLUMN pgflash_snapshot_queries.used_at IS
-	'When a snapshot last referred to the statement, accurate to a day.';
+	'When a snapshot last referred to the statement, accurate to a day; infinity if one of a baseline does.';
 
 COMMENT ON TABLE pgflash_snapshot_sections IS
 	'The contents of the snapshots, by section.';

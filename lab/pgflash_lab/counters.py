@@ -17,6 +17,7 @@ from pgflash_lab.emulator import DeviceStats, Emulator, OperationStats
 from pgflash_lab.model.run import DiskSecond
 
 _KIB = 1024
+_PAGE = os.sysconf("SC_PAGESIZE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +35,18 @@ class DeviceCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCounts:
-    """The kernel's counters, and how many threads run or are blocked now."""
+    """The kernel's counters, and how many threads run or are blocked, and its memory, now."""
 
     context_switches: int
     interrupts: int
     runnable: int
     blocked: int
+    swap_in_bytes: int
+    swap_out_bytes: int
+    swapped_bytes: int
+    free_bytes: int
+    buffers_bytes: int
+    cache_bytes: int
 
 
 class DeviceReader:
@@ -105,11 +112,19 @@ def _real_counts(counts: DiskCounts) -> DeviceCounts:
 def read_host(machine: Machine = HERE) -> HostCounts:
     """Return what the kernel says of the whole host."""
     stat = numbers(machine.read("/proc/stat"))
+    swaps = numbers(machine.read("/proc/vmstat"))
+    memory = numbers(machine.read("/proc/meminfo"))
     return HostCounts(
         context_switches=stat["ctxt"],
         interrupts=stat["intr"],
         runnable=stat["procs_running"],
         blocked=stat["procs_blocked"],
+        swap_in_bytes=swaps["pswpin"] * _PAGE,
+        swap_out_bytes=swaps["pswpout"] * _PAGE,
+        swapped_bytes=(memory["SwapTotal"] - memory["SwapFree"]) * _KIB,
+        free_bytes=memory["MemFree"] * _KIB,
+        buffers_bytes=memory["Buffers"] * _KIB,
+        cache_bytes=memory["Cached"] * _KIB,
     )
 
 

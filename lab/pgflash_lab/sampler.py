@@ -301,6 +301,12 @@ def _host_second(before: _Counts, now: _Counts, *, blocked: int | None) -> HostS
         interrupts_per_s=(now.host.interrupts - before.host.interrupts) / elapsed_s,
         in_bytes_per_s=(now.in_bytes - before.in_bytes) / elapsed_s,
         out_bytes_per_s=(now.out_bytes - before.out_bytes) / elapsed_s,
+        swapped_bytes=now.host.swapped_bytes,
+        free_bytes=now.host.free_bytes,
+        buffers_bytes=now.host.buffers_bytes,
+        cache_bytes=now.host.cache_bytes,
+        swap_in_bytes_per_s=(now.host.swap_in_bytes - before.host.swap_in_bytes) / elapsed_s,
+        swap_out_bytes_per_s=(now.host.swap_out_bytes - before.host.swap_out_bytes) / elapsed_s,
     )
 
 
@@ -335,4 +341,5 @@ def cpu_second(before: CpuTimes, after: CpuTimes, *, at_s: float) -> CpuSecond |
         system=system / total,
         iowait=max(iowait, 0.0) / total,  # the kernel's count may go backwards
         idle=idle / total,
+        steal=(after.steal_s - before.steal_s) / total,
     )

@@ -1,24 +1,45 @@
 # SPDX-License-Identifier: PostgreSQL
 """The report on a period in a real browser: with the keyboard, on paper, on a small screen."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from pgflash.model.awr import HEADLINE, Finding, Severity, Unit
 from pgflash.report.awr import render
 from support.opened import CONTRASTS, FOCUSED, Library, chart_boxes
 from support.patience import until
-from support.reports import whole_report
+from support.reports import column, table, whole_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 
+LEAD = "72 % of DB time was single-block reads from disk, most of them of stock, at 13.6 ms."
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a page with a table of every kind, and one with a row of zeros and Oracle's names."""
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render(whole_report(), "html"))
+    whole = whole_report()
+    lead = Finding(rule=HEADLINE, severity=Severity.WARNING, sentence=LEAD, evidence=("a", "b"))
+    cache = table(
+        "flash-cache",
+        [column("name"), column("n", Unit.COUNT), replace(column("oracle_name"), optional=True)],
+        ("hits", 10_000, "flash cache hits"),
+        ("misses", 9, "flash cache misses"),
+        ("none", 0, ""),
+        ("inserts", 1_200, ""),
+    )
+    made = replace(whole, findings=(lead, *whole.findings), tables=(*whole.tables, cache))
+    path.write_text(render(made, "html"))
     return path
 
 
@@ -72,7 +93,8 @@ def test_the_keyboard_reaches_every_link_and_table_and_shows_where_it_is(
 ) -> None:
     page = library.own(report).page
     wanted = page.eval_on_selector_all(
-        "a, summary, .scroll", "all => all.filter(one => one.checkVisibility()).length"
+        "a, summary, .scroll, button, input",
+        "all => all.filter(one => one.checkVisibility()).length",
     )
     reached = 0
     for _ in range(wanted):
@@ -133,3 +155,97 @@ def test_on_paper_nothing_is_cut_off(library: Library, report: Path) -> None:
     assert overflowing == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= 1046
     assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+
+
+def test_the_sentence_the_figures_and_the_first_chart_stand_above_the_fold(
+    library: Library, report: Path
+) -> None:
+    page = library.own(report, width=1280).page
+    page.set_viewport_size({"width": 1280, "height": 800})
+    for what in (".lead", ".tiles div >> nth=-1", "#aas-over-time svg"):
+        box = page.locator(what).first.bounding_box()
+        assert box is not None
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= 800, what
+
+
+def test_the_contents_stay_in_sight_beside_the_tables(library: Library, report: Path) -> None:
+    page = library.own(report, width=1280).page
+    page.locator(".contents a", has_text="Sql elapsed").click()
+    assert page.evaluate("location.hash") == "#sql-elapsed"
+    until(lambda: page.evaluate("scrollY > 500"))
+    box = page.locator(".contents").bounding_box()
+    assert box is not None
+    assert -1 <= box["y"] <= 1
+
+
+def names(page: "Page", table_id: str) -> list[str]:
+    """Return the first cells of a table's visible rows."""
+    return page.locator(f"#{table_id} tbody tr:visible td:first-child").all_inner_texts()
+
+
+def test_a_table_is_sorted_by_the_column_whose_head_is_pressed(
+    library: Library, report: Path
+) -> None:
+    page = library.own(report).page
+    as_it_was = names(page, "top-events")
+    ends = as_it_was[-3:]  # what is left, the total, and what stands apart
+    head = page.locator("#top-events th", has_text="waits")
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    counted = ["read of a data file, disk", "WAL sync", "read of a data file, flash"]
+    unknown = ["LWLock:BufferContent", "DB CPU"]
+    assert names(page, "top-events") == [*counted, *unknown, *ends]
+    page.keyboard.press("Space")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert names(page, "top-events") == [*counted[::-1], *unknown, *ends]
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") is None
+    assert names(page, "top-events") == as_it_was
+    # Another column takes its place.
+    page.locator("#top-events th button", has_text="share").click()
+    page.locator("#top-events th button", has_text="event").click()
+    assert page.locator("#top-events th[aria-sort]").count() == 1
+    assert names(page, "top-events")[:-3] == sorted(as_it_was[:-3], key=str.casefold)
+
+
+def test_a_head_stays_in_sight_while_its_table_scrolls(library: Library, report: Path) -> None:
+    page = library.own(report).page
+    page.locator("#aas-over-time summary").click()
+    region = page.locator("#aas-over-time .scroll")
+    region.evaluate("one => one.scrollTo(0, one.scrollHeight)")
+    until(lambda: region.evaluate("one => one.scrollTop > 0"))
+    top = region.bounding_box()
+    head = page.locator("#aas-over-time th").first.bounding_box()
+    assert top is not None
+    assert head is not None
+    assert abs(head["y"] - top["y"]) < 2
+
+
+def test_rows_of_zeros_and_oracles_names_show_when_they_are_asked_for(
+    library: Library, report: Path
+) -> None:
+    page = library.own(report).page
+    assert names(page, "flash-cache") == ["hits", "misses", "inserts"]
+    assert not page.get_by_text("flash cache hits").is_visible()
+    assert page.get_by_text("1 row of zeros not shown").is_visible()
+    page.get_by_label("1 row of zeros").check()
+    page.get_by_label("Oracle's names").check()
+    assert names(page, "flash-cache") == ["hits", "misses", "none", "inserts"]
+    assert page.get_by_text("flash cache hits").is_visible()
+    assert not page.get_by_text("1 row of zeros not shown").is_visible()
+
+
+def test_the_page_is_whole_where_no_script_runs(browser: "Browser", report: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    try:
+        page = context.new_page()
+        page.goto(report.as_uri())
+        assert page.get_by_role("heading", name="Findings").is_visible()
+        assert page.locator("th button").count() == 0
+        assert page.locator("#top-events tbody tr").count() == 8
+        page.get_by_label("1 row of zeros").check()
+        assert page.get_by_role("cell", name="none").is_visible()
+    finally:
+        context.close()

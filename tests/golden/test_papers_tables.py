@@ -220,7 +220,7 @@ def test_iostat_comes_out_as_printed(row: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("row", papers.VMSTAT_001)
 def test_vmstat_comes_out_as_printed(row: tuple[int, ...]) -> None:
-    si, so, bi, bo, interrupts, switches, us, sy, idle, wa, st = row
+    r, b, swpd, free, buff, cache, si, so, bi, bo, interrupts, switches, us, sy, idle, wa, st = row
     store = Shelf()
     for minute in (0, 1):
         seconds = minute * MINUTE_S
@@ -245,10 +245,24 @@ def test_vmstat_comes_out_as_printed(row: tuple[int, ...]) -> None:
                     "context_switches": switches * seconds,
                 }
             ],
+            "host_state": [
+                {
+                    "running": r,
+                    "blocked": b,
+                    "swap_bytes": 1024 * 2**20,
+                    "swap_free_bytes": 1024 * (2**20 - swpd),
+                    "free_bytes": 1024 * free,
+                    "buffers_bytes": 1024 * buff,
+                    "cached_bytes": 1024 * cache,
+                }
+            ],
         }
         store.put(minute, sections)
     table = host_vmstat(make_period(store, 1, 2))
     found = dict(zip((c.name for c in table.columns), values(table.rows[0].cells), strict=True))
+    assert (found["r"], found["b"]) == (r, b)
+    for name, printed in (("swpd", swpd), ("free", free), ("buff", buff), ("cache", cache)):
+        assert found[name] == 1024 * printed
     assert found["bi"] == pytest.approx(1024 * bi)
     assert found["bo"] == pytest.approx(1024 * bo)
     assert (found["in"], found["cs"]) == (interrupts, switches)

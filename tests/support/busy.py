@@ -41,6 +41,19 @@ STATEMENTS = {
 }
 
 
+#: Per interval: relation, kind, mode, and how often a session was seen waiting.
+LOCK_WAITS = (
+    ("16401", "stock", "transactionid", "ShareLock", 9),
+    ("16401", "stock", "tuple", "ExclusiveLock", 16),
+    (None, None, "transactionid", "ShareLock", 4),
+    ("16405", "warehouse", "relation", "AccessExclusiveLock", 1),
+)
+
+
+#: At each snapshot: bytes and milliseconds that the standby is behind.
+BEHIND = ((3_000_000, 30.0), (5_000_000, 50.0), (1_000_000, 10.0))
+
+
 def busy_store(*, intervals: int = 2) -> Shelf:
     """Return the snapshots."""
     store = Shelf(texts={query_id: text for query_id, (text, _, _) in STATEMENTS.items()})
@@ -189,7 +202,71 @@ def _sections(n: int) -> dict[str, Rows]:
             {"name": "max_wal_size", "setting": "4096" if n else "1024", "unit": "MB"},
             {"name": "shared_buffers", "setting": "16384", "unit": "8kB"},
         ],
-        "databases": [{"database_oid": "5", "database": "shop"}],
+        "databases": [{"database_oid": "5", "database": "shop", "frozen_age": 150_000_000}],
+        "archiver": [{"archived_count": n, "failed_count": 0, "stats_reset": None}],
+        "replication": [
+            {
+                "application_name": "standby",
+                "client_address": "10.0.0.2",
+                "state": "streaming",
+                "sync_state": "async",
+                "send_bytes": 0,
+                "write_bytes": 0,
+                "flush_bytes": 8192,
+                "replay_bytes": BEHIND[n % len(BEHIND)][0],
+                "write_lag_ms": 0.4,
+                "flush_lag_ms": 1.2,
+                "replay_lag_ms": BEHIND[n % len(BEHIND)][1],
+            }
+        ],
+        "replication_slots": [
+            {
+                "slot": "standby",
+                "slot_type": "physical",
+                "database": None,
+                "active": True,
+                "wal_status": "reserved",
+                "retained_bytes": BEHIND[n % len(BEHIND)][0],
+            }
+        ],
+        "standby": [],
+        "dead_rows": [
+            {
+                "database": "shop",
+                "schema": "public",
+                "relation": "stock",
+                "live_rows": 90_000,
+                "dead_rows": 10_000,
+                "last_vacuum": None,
+                "last_autovacuum": "2026-03-01T11:30:00+00:00",
+                "frozen_age": 120_000_000,
+            }
+        ],
+        "lock_waits": [
+            {
+                "database_oid": "5",
+                "database": "shop",
+                "relation_oid": oid,
+                "schema": None if name is None else "public",
+                "relation": name,
+                "lock_type": kind,
+                "lock_mode": mode,
+                "samples": samples * n,
+                "seconds": samples * n / 10,
+            }
+            for oid, name, kind, mode, samples in LOCK_WAITS
+        ],
+        "host_state": [
+            {
+                "running": 3 + n,
+                "blocked": n,
+                "swap_bytes": 2**30,
+                "swap_free_bytes": 2**30 - 4096 * n,
+                "free_bytes": 2**33 - 2**20 * n,
+                "buffers_bytes": 2**20,
+                "cached_bytes": 2**30 * n,
+            }
+        ],
         "advice": [
             {
                 "size_factor": factor,
@@ -216,10 +293,39 @@ def _sections(n: int) -> dict[str, Rows]:
                 "policy": "default",
             }
         ],
-        "missing": [{"section": "archiver", "reason": "archive_mode is off"}],
+        "missing": [{"section": "cache_devices", "reason": "there are none"}],
     }
     if n:
         sections["relations"] = [_relation("stock", 2_000, 27_200.0, 10_000, 2_800.0)]
+        sections["relation_stats"] = [
+            {
+                "database": "shop",
+                "schema": "public",
+                "relation": "stock",
+                "relkind": "r",
+                "blocks_looked_up": 90_000,
+                "blocks_hit": 80_000,
+                "seq_scans": 1,
+                "index_scans": 1_000,
+                "rows_updated": 500,
+                "rows_hot_updated": 400,
+                "rows_deleted": 0,
+                "vacuums": 0,
+                "autovacuums": 1,
+                "autoanalyzes": 1,
+                "autovacuum_time_ms": 1_500.0,
+            },
+            {
+                "database": "shop",
+                "schema": "public",
+                "relation": "stock_pkey",
+                "relkind": "i",
+                "blocks_looked_up": 20_000,
+                "blocks_hit": 19_000,
+                "index_scans": 1_000,
+            },
+            {"relation": "other", "blocks_looked_up": 2_000, "blocks_hit": 2_000},
+        ]
         sections["samples"] = [
             {
                 "bucket": minute,

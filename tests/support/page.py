@@ -15,6 +15,7 @@ class Page(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
         self.open: list[str] = []
+        self.scripts: list[str] = []
         #: Tags that were closed although another one had been opened last.
         self.crossed: list[str] = []
         self.feed(page)
@@ -38,5 +39,7 @@ class Page(HTMLParser):
             self.open.reverse()
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
+        if "script" in self.open:
+            self.scripts.append(data)
+        elif "style" not in self.open:
             self.text += data

@@ -283,6 +283,12 @@ def _host(rows: PaperExhibit) -> tuple[HostSecond, ...]:
             interrupts_per_s=float(row[10]),
             in_bytes_per_s=1024 * float(row[8]),
             out_bytes_per_s=1024 * float(row[9]),
+            swapped_bytes=1024 * int(row[2]),
+            free_bytes=1024 * int(row[3]),
+            buffers_bytes=1024 * int(row[4]),
+            cache_bytes=1024 * int(row[5]),
+            swap_in_bytes_per_s=1024 * float(row[6]),
+            swap_out_bytes_per_s=1024 * float(row[7]),
         )
         for i, row in enumerate(rows.rows)
     )

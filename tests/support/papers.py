@@ -80,7 +80,7 @@ IOSTAT_001 = (
     *_busy(read_paper("001").exhibit("iostat-flash"), " flash"),
 )
 
-#: With hard drives: si, so, bi, bo, in, cs, us, sy, id, wa, st.
+#: With hard drives: r, b, swpd, free, buff, cache, si, so, bi, bo, in, cs, us, sy, id, wa, st.
 VMSTAT_001 = tuple(
-    tuple(int(cell) for cell in row[6:]) for row in read_paper("001").exhibit("vmstat-disk").rows
+    tuple(int(cell) for cell in row) for row in read_paper("001").exhibit("vmstat-disk").rows
 )

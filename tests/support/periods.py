@@ -12,24 +12,12 @@ The rows of a section are dictionaries; omitted values are null.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from pgflash.model.snapshot import Section, SectionKind, SnapshotHead, Value
+from pgflash.model.snapshot import Baseline, Section, SectionKind, SnapshotHead, Value
+from pgflash.model.snapshot_sections import SECTIONS
 from pgflash.store.section import possible
 
 EPOCH = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
-DELTAS = frozenset({"relations", "statements", "samples", "sample_looks"})
-GAUGES = frozenset(
-    {
-        "server",
-        "settings",
-        "databases",
-        "tablespaces",
-        "advice",
-        "cache_relations",
-        "host_state",
-        "missing",
-    }
-)
 
 Rows = Sequence[Mapping[str, Value]]
 
@@ -38,11 +26,7 @@ def section(name: str, rows: Rows, *, kind: SectionKind | None = None) -> Sectio
     """Return a section of dictionaries."""
     columns = tuple(dict.fromkeys(column for row in rows for column in row))
     if kind is None:
-        kind = SectionKind.COUNTER
-        if name in DELTAS:
-            kind = SectionKind.DELTA
-        elif name in GAUGES:
-            kind = SectionKind.GAUGE
+        kind = SECTIONS[name].kind if name in SECTIONS else SectionKind.COUNTER
     rows_ = tuple(tuple(row.get(column) for column in columns) for row in rows)
     return possible(Section(name=name, kind=kind, columns=columns, rows=rows_))
 
@@ -59,6 +43,7 @@ class Shelf:
         self._heads: list[SnapshotHead] = []
         self._sections: list[dict[str, Section]] = []
         self._texts = dict(texts or {})
+        self.kept: dict[str, Baseline] = {}
 
     def put(
         self,
@@ -104,3 +89,12 @@ class Shelf:
 
     def queries(self, query_ids: Iterable[int]) -> dict[int, str]:
         return {one: self._texts[one] for one in query_ids if one in self._texts}
+
+    def baselines(self) -> tuple[Baseline, ...]:
+        return tuple(self.kept.values())
+
+    def keep(self, name: str, begin_id: int, end_id: int) -> None:
+        self.kept[name] = Baseline(name=name, begin_id=begin_id, end_id=end_id, kept_at=EPOCH)
+
+    def release(self, name: str) -> None:
+        del self.kept[name]

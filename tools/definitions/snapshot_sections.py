@@ -24,8 +24,9 @@ HEAD = """
 
 SUMMARY = """\
 The sections of a snapshot: SNAPSHOT_SECTION(members of SnapshotSection ...),
-SECTION_KEY(column that identifies a row) and SECTION_COUNT(members of
-DeltaValue ...), where SECTION is STATEMENTS or RELATIONS."""
+SECTION_KEY(column that identifies a row), SECTION_COUNT(members of
+DeltaValue ...) and SECTION_TEXT_MAX(characters), where SECTION is the name of
+one whose rows are counted one by one."""
 
 PYTHON = """\
 from collections.abc import Mapping
@@ -83,6 +84,9 @@ def _table(sections: list[Declared]) -> str:
             macros += [f"{name}_KEY", f"{name}_COUNT"]
             lines += [f"{name}_KEY({c_string(key)})" for key in one.get("read_key", ())]
             lines += [f"{name}_COUNT({_c_count(one, count)})" for count in one["counts"]]
+            if "text_max" in one:
+                macros.append(f"{name}_TEXT_MAX")
+                lines.append(f"{name}_TEXT_MAX({one['text_max']})")
     return def_file(TABLE, SUMMARY, macros, lines)
 
 
@@ -92,7 +96,7 @@ def _c_section(one: Declared) -> str:
     members += [f".{name} = {one[name]}" for name in ("major_min", "limit") if name in one]
     if "query" in one:
         template = one["query"].strip().replace("%", "%%").replace("{schema}", "%1$s")
-        lines = [c_string(f"{line}\n") for line in template.splitlines()]
+        lines = [_c_line(f"{line}\n") for line in template.splitlines()]
         lines[-1] = lines[-1].replace('\\n"', '"')
         members.append(".query =\n\t\t" + "\n\t\t".join(lines))
     if "query" not in one or "counts" in one:
@@ -102,6 +106,12 @@ def _c_section(one: Declared) -> str:
             f"\t.column_count = {len(columns)}"
         )
     return "SNAPSHOT_SECTION(\n\t" + ",\n\t".join(members) + ")"
+
+
+def _c_line(line: str) -> str:
+    """Return a line of a query, for the versions that it is for."""
+    _, since, text = line.partition("-- since 18: ")
+    return f"COMPAT_SINCE_18({c_string(text)})" if since else c_string(line)
 
 
 def _c_count(one: Declared, name: str) -> str:
@@ -138,6 +148,7 @@ def _definition(one: Declared) -> str:
         "reset": f'"{one["reset"]}"' if "reset" in one else "",
         "falls": f"Falls.{one['falls'].upper()}" if "falls" in one else "",
         "ends": "True" if one.get("ends") else "",
+        "every": "True" if one.get("every") else "",
     }
     if client == "yes":
         fields |= _of_client(one)
@@ -166,6 +177,7 @@ def _of_client(one: Declared) -> dict[str, str]:
         "read_key": _python(mine.get("read_key", ())),
         "birth": f'"{mine["birth"]}"' if "birth" in mine else "",
         "limit": str(mine["limit"]) if "limit" in mine else "",
+        "text_max": str(mine["text_max"]) if "text_max" in mine else "",
     }
 
 

@@ -16,7 +16,7 @@
  * same as idle.
  *
  * The worker needs no database and no cache, and runs during recovery and on a
- * standby.  It takes no lock except those on the list of background workers.
+ * standby.  It waits for no lock except that on the list of background workers.
  *
  * Crash: an error or a signal ends the worker, and the postmaster restarts it;
  * the ring stays, and the time without a sampler is a gap.  If it is killed,
@@ -182,7 +182,7 @@ look_now(uint64 at_ns, uint32 interval_us, bool was_off)
 	look.at = GetCurrentTimestamp();
 	look.number = pg_atomic_read_u64(&shared->looks) + 1;
 	judge_cadence(&look, at_ns, was_off);
-	look.count = sampler_look(records, &look.idle);
+	look.count = sampler_look(records, look.covers_us, &look.idle);
 	Assert((uint64) look.count + look.idle <= sampler_process_count);
 	sample_ring_put(sampler_ring, &look, records);
 
@@ -345,5 +345,6 @@ sampler_install(void)
 
 	shmem_add(&shared);
 	shmem_add(&ring);
+	sampler_locks_install();
 	background_register("pgflash sampler", "pgflash_sampler_main");
 }

@@ -104,8 +104,10 @@ extern void sampler_look_begin(void);
 
 /*
  * Record the sessions at work, at most sampler_process_count; returns how many.
+ * The look stands for covers_us of time.
  */
-extern uint32 sampler_look(SampleRecord *records, uint32 *idle);
+extern uint32 sampler_look(SampleRecord *records, uint32 covers_us,
+                           uint32 *idle);
 
 /* Read the session at one place in the list of processes. */
 extern SamplerPresence sampler_session(uint32 place, SamplerSession *session);
@@ -118,6 +120,18 @@ extern bool sampler_type_is_foreground(uint8 type);
 
 /* As in pg_stat_activity; NULL where that shows none. */
 extern const char *sampler_state_name(uint8 state);
+
+/* ---- sampler_locks.c ----------------------------------------------------- */
+
+/* Request its memory. */
+extern void sampler_locks_install(void);
+
+/*
+ * Count a look at a session that waits for a lock, at its place in the list of
+ * processes.
+ */
+extern void sampler_locks_count(uint32 place, uint32 wait_event,
+                                uint32 covers_us);
 
 /* ---- sampler_cpu.c ------------------------------------------------------- */
 

@@ -9,10 +9,10 @@
  * in place.
  *
  * Locking: none, except for the name of a background worker that is seen for
- * the first time.  PgBackendStatus counts its changes, so a reader can tell
- * that it has read in the middle of one; it then retries a few times.  The wait
- * event is a single word, read by itself, as pg_stat_activity does: state and
- * event may be a moment apart.
+ * the first time, and for what is locked (sampler_locks.c).  PgBackendStatus
+ * counts its changes, so a reader can tell that it has read in the middle of
+ * one; it then retries a few times.  The wait event is a single word, read by
+ * itself, as pg_stat_activity does: state and event may be a moment apart.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -243,7 +243,7 @@ sampler_session(uint32 place, SamplerSession *session)
 }
 
 uint32
-sampler_look(SampleRecord *records, uint32 *idle)
+sampler_look(SampleRecord *records, uint32 covers_us, uint32 *idle)
 {
 	uint32 count = 0;
 
@@ -260,6 +260,9 @@ sampler_look(SampleRecord *records, uint32 *idle)
 			(*idle)++;
 			continue;
 		}
+		if ((session.wait_event & WAIT_CLASS_MASK) == PG_WAIT_LOCK &&
+		    sampler_type_is_foreground(session.type))
+			sampler_locks_count(i, session.wait_event, covers_us);
 		records[count++] = (SampleRecord){
 			.pid = session.pid,
 			.leader_pid = session.leader_pid,

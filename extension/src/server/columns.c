@@ -332,6 +332,19 @@ const RowType io_tablespace_columns = {
 	}
 };
 
+const RowType lock_waits_columns = {
+	.arguments = 0,
+	.count = LOCK_WAITS_COLUMNS,
+	.columns = (const RowColumn[]){
+		{ "database_oid", OIDOID },
+		{ "relation_oid", OIDOID },
+		{ "lock_type", TEXTOID },
+		{ "lock_mode", TEXTOID },
+		{ "samples", INT8OID },
+		{ "seconds", FLOAT8OID },
+	}
+};
+
 const RowType relations_columns = {
 	.arguments = 0,
 	.count = RELATIONS_COLUMNS,

@@ -368,6 +368,20 @@ enum
 
 extern const RowType io_tablespace_columns;
 
+/* pgflash_lock_waits_rows() */
+enum
+{
+	LOCK_WAITS_ROW_DATABASE_OID,
+	LOCK_WAITS_ROW_RELATION_OID,
+	LOCK_WAITS_ROW_LOCK_TYPE,
+	LOCK_WAITS_ROW_LOCK_MODE,
+	LOCK_WAITS_ROW_SAMPLES,
+	LOCK_WAITS_ROW_SECONDS,
+	LOCK_WAITS_COLUMNS
+};
+
+extern const RowType lock_waits_columns;
+
 /* pgflash_relations_rows() */
 enum
 {

@@ -25,6 +25,13 @@
 
 #define COMPAT_MAJOR (PG_VERSION_NUM / 10000)
 
+/* A part of a query that earlier versions would refuse. */
+#if PG_VERSION_NUM >= 180000
+#define COMPAT_SINCE_18(text) text
+#else
+#define COMPAT_SINCE_18(text) ""
+#endif
+
 /* Relation files were renamed in 16. */
 #if PG_VERSION_NUM >= 160000
 #include "utils/relfilenumbermap.h"
@@ -113,6 +120,52 @@ compat_buffer_of(CompatFile file, BlockNumber block)
 #else
 #define compat_relation_ownercheck(relation, role)                             \
 	pg_class_ownercheck(relation, role)
+#endif
+
+/*
+ * The locks that a process holds or waits for, in one of the lock manager's
+ * partitions, whose lock is held: the first, or NULL, and the next.
+ */
+#if PG_VERSION_NUM >= 160000
+static inline const PROCLOCK *
+compat_first_lock(const PGPROC *proc, int partition)
+{
+	const dlist_node *head = &proc->myProcLocks[partition].head;
+
+	/* A list that was never used is all zeros. */
+	return head->next == NULL || head->next == head
+	           ? NULL
+	           : dlist_container(PROCLOCK, procLink, head->next);
+}
+
+static inline const PROCLOCK *
+compat_next_lock(const PGPROC *proc, int partition, const PROCLOCK *lock)
+{
+	dlist_node *next = lock->procLink.next;
+
+	return next == &proc->myProcLocks[partition].head
+	           ? NULL
+	           : dlist_container(PROCLOCK, procLink, next);
+}
+#else
+static inline const PROCLOCK *
+compat_first_lock(const PGPROC *proc, int partition)
+{
+	const SHM_QUEUE *queue = &proc->myProcLocks[partition];
+
+	return queue->next == NULL
+	           ? NULL
+	           : (const PROCLOCK *) SHMQueueNext(queue, queue,
+	                                             offsetof(PROCLOCK, procLink));
+}
+
+static inline const PROCLOCK *
+compat_next_lock(const PGPROC *proc, int partition, const PROCLOCK *lock)
+{
+	return (const PROCLOCK *) SHMQueueNext(&proc->myProcLocks[partition],
+	                                       &lock->procLink,
+	                                       offsetof(PROCLOCK, procLink));
+}
 #endif
 
 /*

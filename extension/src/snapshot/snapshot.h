@@ -192,7 +192,10 @@ typedef struct SnapshotFile
 	Oid number;
 } SnapshotFile;
 
-/* The name of a relation of this database; false if there is no such file. */
+/* The name of a relation of this database; false if there is none. */
+extern bool snapshot_name_relation(Oid relation, SnapshotName *name);
+
+/* The name of a file of this database; false if there is no such file. */
 extern bool snapshot_name_here(const SnapshotFile *file, SnapshotName *name);
 
 /*
@@ -219,15 +222,19 @@ extern void snapshot_names_forget(Oid database);
 /* Request its memory. */
 extern void snapshot_names_install(void);
 
-/* ---- snapshot_statements.c, snapshot_relations.c, snapshot_samples.c ----- */
+/* ---- snapshot_statements.c, snapshot_samples.c --------------------------- */
 
 extern SnapshotWrite snapshot_statements;
-extern SnapshotWrite snapshot_relations;
 extern SnapshotWrite snapshot_samples;
 
 /* Keep the texts of these statements, if pg_stat_statements has them. */
 extern void snapshot_texts_keep(const Snapshooting *now, const int64 *ids,
                                 int count);
+
+/* ---- snapshot_relations.c, snapshot_relation_stats.c --------------------- */
+
+extern SnapshotWrite snapshot_relations;
+extern SnapshotWrite snapshot_relation_stats;
 
 /* ---- snapshot_worker.c: on a schedule ------------------------------------ */
 

@@ -121,9 +121,8 @@ take_name_of_table(SnapshotName *name, Form_pg_class toast)
 	ReleaseSysCache(tuple);
 }
 
-/* Get the name of a relation of this database; false if there is none. */
-static bool
-name_relation(Oid relation, SnapshotName *name)
+bool
+snapshot_name_relation(Oid relation, SnapshotName *name)
 {
 	HeapTuple tuple = OidIsValid(relation)
 	                      ? SearchSysCache1(RELOID, ObjectIdGetDatum(relation))
@@ -144,7 +143,7 @@ name_relation(Oid relation, SnapshotName *name)
 bool
 snapshot_name_here(const SnapshotFile *file, SnapshotName *name)
 {
-	return name_relation(
+	return snapshot_name_relation(
 		compat_relation_of_file(file->tablespace, file->number), name);
 }
 
@@ -156,7 +155,7 @@ bool
 snapshot_name_catalog(const SnapshotFile *file, SnapshotName *name)
 {
 	return file->number < FirstNormalObjectId &&
-	       name_relation(file->number, name);
+	       snapshot_name_relation(file->number, name);
 }
 
 static bool

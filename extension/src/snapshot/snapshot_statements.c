@@ -18,7 +18,12 @@
 #include "snapshot/snapshot.h"
 
 /* A statement may be megabytes long; its beginning must suffice. */
-#define TEXT_CHARACTERS_MAX 4000
+enum
+{
+	TEXT_CHARACTERS_MAX =
+#define STATEMENTS_TEXT_MAX(characters) characters
+#include "snapshot/snapshot_sections.def"
+};
 
 enum
 {

@@ -102,6 +102,8 @@ class CpuSecond:
     system: float
     iowait: float
     idle: float
+    #: Taken by the hypervisor; part of system.
+    steal: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,13 @@ class HostSecond:
     #: From and to devices, including emulated ones (vmstat's bi and bo).
     in_bytes_per_s: float
     out_bytes_per_s: float
+    #: vmstat's memory (swpd, free, buff, cache) and its si and so; runs of 0.1 have none.
+    swapped_bytes: int | None = None
+    free_bytes: int | None = None
+    buffers_bytes: int | None = None
+    cache_bytes: int | None = None
+    swap_in_bytes_per_s: float | None = None
+    swap_out_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 """The report on a period: all its tables, and their meaning in sentences."""
 
 import pgflash
+from pgflash.analyze.background import checkpoints_table, replication, replication_slots, vacuum
 from pgflash.analyze.cache import flash_cache
 from pgflash.analyze.cache_advice import flash_cache_advice
 from pgflash.analyze.changes import missing_table, settings, settings_changed
@@ -11,17 +12,28 @@ from pgflash.analyze.grid import ROWS_MAX, RowsMax
 from pgflash.analyze.host import host_iostat, host_vmstat
 from pgflash.analyze.io import io_functions, io_tablespaces, read_latency, wal_table
 from pgflash.analyze.load import load_profile, summary
+from pgflash.analyze.locks import locks, segments_row_locks
 from pgflash.analyze.parts import db_time
 from pgflash.analyze.period import Period
 from pgflash.analyze.possible import possible
 from pgflash.analyze.sections import number
 from pgflash.analyze.segments import (
     segments_cached,
+    segments_logical_reads,
     segments_read_time,
     segments_reads,
     segments_writes,
 )
-from pgflash.analyze.sql import sql_elapsed, sql_reads, sql_temp, sql_wal
+from pgflash.analyze.sql import (
+    sql_cpu,
+    sql_elapsed,
+    sql_executions,
+    sql_gets,
+    sql_reads,
+    sql_temp,
+    sql_text,
+    sql_wal,
+)
 from pgflash.analyze.timeline import (
     cpu_over_time,
     iso,
@@ -40,6 +52,15 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
     Rankings have ROWS_MAX rows, or all of them with None, which a comparison needs.
     """
     found, points = db_time(period), steps(period)
+    statements = (
+        sql_elapsed(period, found, rows_max=rows_max),
+        sql_cpu(period, found, rows_max=rows_max),
+        sql_reads(period, rows_max=rows_max),
+        sql_gets(period, rows_max=rows_max),
+        sql_executions(period, rows_max=rows_max),
+        sql_wal(period, rows_max=rows_max),
+        sql_temp(period, rows_max=rows_max),
+    )
     tables = (
         summary(period, found),
         db_time_table(found),
@@ -50,16 +71,21 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
         io_tablespaces(period),
         io_functions(period),
         wal_table(period),
+        checkpoints_table(period),
+        vacuum(period, rows_max=rows_max),
+        replication(period),
+        replication_slots(period),
         flash_cache(period),
         flash_cache_advice(period, found.composition.db_time_s),
         segments_reads(period, rows_max=rows_max),
         segments_read_time(period, rows_max=rows_max),
         segments_writes(period, rows_max=rows_max),
+        segments_logical_reads(period, rows_max=rows_max),
+        segments_row_locks(period, rows_max=rows_max),
+        locks(period, rows_max=rows_max),
         segments_cached(period, rows_max=rows_max),
-        sql_elapsed(period, found, rows_max=rows_max),
-        sql_reads(period, rows_max=rows_max),
-        sql_wal(period, rows_max=rows_max),
-        sql_temp(period, rows_max=rows_max),
+        *statements,
+        sql_text(period, statements),
         host_vmstat(period),
         host_iostat(period),
         cpu_over_time(period, points),

@@ -13,7 +13,7 @@ _COLUMNS = (
     figure("total", "Total", Unit.COUNT),
     figure("per_s", "Per second", Unit.PER_SECOND),
     figure("share", "Of the blocks read", Unit.SHARE, note="Hits, misses, page cache, bypass."),
-    text("oracle_name", "Oracle's name"),
+    text("oracle_name", "Oracle's name", optional=True),
 )
 
 #: Every block read from a data file is counted as one of these.

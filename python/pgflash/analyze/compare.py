@@ -72,12 +72,16 @@ COMPARED: Mapping[str, Compared] = {
         columns=("read_bytes_per_s", "read_ms", "write_bytes_per_s", "write_ms", "sync_ms")
     ),
     "wal": Compared(columns=("per_s", "per_transaction")),
+    "checkpoints": Compared(columns=("per_s", "share")),
     "flash-cache": Compared(columns=("per_s", "share")),
     "segments-reads": Compared(columns=("per_s", "read_ms")),
     "segments-read-time": Compared(
         columns=("read_time_ms", "share", "read_ms"), rates=frozenset({"read_time_ms"})
     ),
     "segments-writes": Compared(columns=("per_s", "write_ms")),
+    "segments-logical-reads": Compared(columns=("per_s", "share", "hit_share")),
+    "segments-row-locks": Compared(columns=("seconds", "share"), rates=frozenset({"seconds"})),
+    "locks": Compared(columns=("seconds", "share"), rates=frozenset({"seconds"})),
     "segments-cached": Compared(columns=("cached_blocks", "share")),
     "sql-elapsed": Compared(
         columns=("total_s", "calls", "mean_ms"), rates=frozenset({"total_s", "calls"})
@@ -85,6 +89,9 @@ COMPARED: Mapping[str, Compared] = {
     "sql-reads": Compared(
         columns=("shared_blocks_read", "per_call"), rates=frozenset({"shared_blocks_read"})
     ),
+    "sql-cpu": Compared(columns=("cpu_s", "share"), rates=frozenset({"cpu_s"})),
+    "sql-gets": Compared(columns=("gets", "per_call"), rates=frozenset({"gets"})),
+    "sql-executions": Compared(columns=("per_s", "mean_ms")),
     "sql-wal": Compared(columns=("wal_bytes", "per_call"), rates=frozenset({"wal_bytes"})),
     "sql-temp": Compared(columns=("temp_blocks", "per_call"), rates=frozenset({"temp_blocks"})),
     "host-iostat": Compared(columns=("util", "await_ms", "r_per_s", "w_per_s")),

@@ -99,6 +99,10 @@ class Checkpoints:
     write_s: float
     sync_s: float
     buffers_written: int
+    #: From 18 on: those that were not skipped, as nothing had changed; None: not counted.
+    done: int | None
+    #: From 17 on, on a standby.
+    restartpoints: int | None
 
 
 def checkpoints(counted: Counted) -> Checkpoints | None:
@@ -126,6 +130,47 @@ def checkpoints(counted: Counted) -> Checkpoints | None:
         write_s=write_ms / 1000,
         sync_s=sync_ms / 1000,
         buffers_written=int(buffers),
+        done=_count(one.get("num_done")),
+        restartpoints=_count(one.get("restartpoints_done")),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferWrites:
+    """Who wrote dirty buffers, other than checkpoints, in blocks."""
+
+    by_writer: int
+    #: By clients that needed a buffer; None: not counted by this server.
+    by_clients: int | None
+    #: Syncs of data files by clients, as the checkpointer could not be asked.
+    client_syncs: int | None
+    #: Rounds of the background writer that ended at bgwriter_lru_maxpages.
+    rounds_ended: int
+    allocated: int
+
+
+def buffer_writes(counted: Counted) -> BufferWrites | None:
+    """Return who wrote dirty buffers.
+
+    Up to 16 PostgreSQL counts backends' writes among those that extend files; 16 and later count
+    them apart, in pg_stat_io.
+    """
+    writer = _only(counted.records("bgwriter"))
+    if writer is None:
+        return None
+    of_clients = [
+        record
+        for record in counted.records("stat_io")
+        if (record.get("backend_type"), record.get("object")) == ("client backend", "relation")
+    ]
+    blocks = _bytes(of_clients, "write") // BLOCK_BYTES if of_clients else None
+    syncs = int(total(of_clients, "fsyncs")) if of_clients else None
+    return BufferWrites(
+        by_writer=int(number(writer.get("buffers_clean"))),
+        by_clients=_count(writer.get("buffers_backend")) if blocks is None else blocks,
+        client_syncs=_count(writer.get("buffers_backend_fsync")) if syncs is None else syncs,
+        rounds_ended=int(number(writer.get("maxwritten_clean"))),
+        allocated=int(number(writer.get("buffers_alloc"))),
     )
 
 

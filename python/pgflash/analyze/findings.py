@@ -3,10 +3,11 @@
 
 Each rule is a function that looks at the figures and returns a finding or None.  A finding states
 the facts, with the numbers, before it says what to do; good news is a finding, too.  Possible
-faults of the data come first, then where the time went, then what matters most.
+faults of the data come first, then a sentence that sums up the period, then what costs most.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pgflash.analyze.consistency import contradictions_of
 from pgflash.analyze.parts import DbTime
@@ -16,7 +17,7 @@ from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.rules_flash import FLASH_RULES
 from pgflash.analyze.rules_server import SERVER_RULES
 from pgflash.analyze.rules_time import TIME_RULES
-from pgflash.model.awr import Finding, ReportTable, Severity
+from pgflash.model.awr import HEADLINE, Finding, ReportTable, Severity
 from pgflash.model.words import count, things
 
 Rule = Callable[[Period, DbTime], Weighed | None]
@@ -24,10 +25,6 @@ Rule = Callable[[Period, DbTime], Weighed | None]
 RULES: tuple[Rule, ...] = (*TIME_RULES, *FLASH_RULES, *SERVER_RULES)
 
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.NOTE, Severity.GOOD)
-
-#: The rule whose finding sums up the period: only critical findings precede it.
-HEADLINE = "where-the-time-went"
-
 
 #: The rule about a table whose numbers contradict each other.
 SUMS = "sums-disagree"
@@ -53,7 +50,13 @@ def find(period: Period, found: DbTime, tables: Sequence[ReportTable] = ()) -> t
     results.append(_left_out([one for table in tables for one in possible(table)[1]]))
     weighed = [result for result in results if result is not None]
     weighed.sort(key=_place)
-    return tuple(result.finding for result in weighed)
+    found_all = [result.finding for result in weighed]
+    worst = min(
+        (one.severity for one in found_all if one.cost is not None),
+        key=_ORDER.index,
+        default=Severity.NOTE,
+    )
+    return tuple(replace(one, severity=worst) if one.rule == HEADLINE else one for one in found_all)
 
 
 def _not_as_asked(period: Period) -> Weighed | None:
@@ -127,8 +130,7 @@ _SHOWN = 5
 
 
 def _place(result: Weighed) -> tuple[int, float]:
-    finding = result.finding
-    if finding.rule == HEADLINE:
+    if result.finding.rule == HEADLINE:  # only critical findings precede it
         return (1, 0.0)
-    place = _ORDER.index(finding.severity)
+    place = _ORDER.index(result.finding.severity)
     return (place if place == 0 else place + 1, -result.weight)

@@ -13,9 +13,11 @@ ROWS_MAX = 20
 RowsMax = int | None
 
 
-def text(name: str, title: str, *, note: str = "") -> Column:
+def text(
+    name: str, title: str, *, note: str = "", optional: bool = False, lines: bool = False
+) -> Column:
     """Return a column of words."""
-    return Column(name=name, title=title, unit=Unit.TEXT, note=note)
+    return Column(name=name, title=title, unit=Unit.TEXT, note=note, optional=optional, lines=lines)
 
 
 def figure(

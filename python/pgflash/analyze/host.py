@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The machine: the columns of vmstat and iostat, from /proc, by snapshot interval."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from pgflash.analyze.grid import figure, missing, ratio, text
 from pgflash.analyze.period import Interval, Period
@@ -17,6 +18,12 @@ PAGE_BYTES = 4096
 _VMSTAT = (
     Column(name="at", title="From", unit=Unit.TIME),
     figure("elapsed_s", "For", Unit.SECONDS),
+    figure("r", "r", Unit.COUNT, note="Processes at work or waiting for a processor."),
+    figure("b", "b", Unit.COUNT, note="Processes that wait for a device."),
+    figure("swpd", "swpd", Unit.BYTES, note="Swapped out."),
+    figure("free", "free", Unit.BYTES, note="Memory of nobody."),
+    figure("buff", "buff", Unit.BYTES, note="Of the kernel's buffers."),
+    figure("cache", "cache", Unit.BYTES, note="Of the page cache."),
     figure("si", "si", Unit.BYTES_PER_SECOND, note="Swapped in."),
     figure("so", "so", Unit.BYTES_PER_SECOND, note="Swapped out."),
     figure("bi", "bi", Unit.BYTES_PER_SECOND, note="Read from block devices."),
@@ -38,19 +45,17 @@ def host_vmstat(period: Period) -> ReportTable:
     for step in steps(period, most=VMSTAT_ROWS_MAX):
         cells = _vmstat(step, step.elapsed_s, _page_bytes(period))
         if cells is not None:
-            rows.append(Row(cells=(iso(step.begin.taken_at, period.zone), step.elapsed_s, *cells)))
+            state = _state(step.gauge("host_state"))
+            at = iso(step.begin.taken_at, period.zone)
+            rows.append(Row(cells=(at, step.elapsed_s, *state, *cells)))
     if not rows:
         reason = period.missing_reason("host_cpu") or "The machine's figures are not had here."
         return missing("host-vmstat", title, _VMSTAT, reason)
     cells = _vmstat(period, period.elapsed_s, _page_bytes(period))
     if cells is not None and len(rows) > 1:
-        rows.append(Row(cells=(None, period.elapsed_s, *cells), mark=RowMark.TOTAL))
-    queue = ""
-    for record in period.gauge("host_state"):
-        queue = (
-            f"At the end {int(number(record.get('running')))} processes were running and "
-            f"{int(number(record.get('blocked')))} blocked."
-        )
+        running, blocked, *_memory = _state(period.every_gauge("host_state"))
+        state = (running, blocked, None, None, None, None)
+        rows.append(Row(cells=(None, period.elapsed_s, *state, *cells), mark=RowMark.TOTAL))
     return ReportTable(
         id="host-vmstat",
         title=title,
@@ -58,7 +63,29 @@ def host_vmstat(period: Period) -> ReportTable:
         rows=tuple(rows),
         key=("at",),
         measure="us",
-        note=queue,
+        note="r, b and memory are of the moment of the snapshot at the end of each row; of several "
+        "snapshots, r and b are the mean.",
+    )
+
+
+def _state(looks: Sequence[Sequence[Mapping[str, Value]]]) -> tuple[Cell, ...]:
+    """Return the run queue, on average over these looks, and the memory as of the last."""
+    found = [record for rows in looks for record in rows]
+    if not found:
+        return (None,) * 6
+    last = found[-1]
+
+    def mean(column: str) -> float | int:
+        seen = [number(one.get(column)) for one in found]
+        return int(seen[0]) if len(seen) == 1 else fmean(seen)
+
+    return (
+        mean("running"),
+        mean("blocked"),
+        int(number(last.get("swap_bytes")) - number(last.get("swap_free_bytes"))),
+        int(number(last.get("free_bytes"))),
+        int(number(last.get("buffers_bytes"))),
+        int(number(last.get("cached_bytes"))),
     )
 
 

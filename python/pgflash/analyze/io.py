@@ -259,11 +259,24 @@ def wal_table(period: Period) -> ReportTable:
     if logged is None:
         return missing("wal", title, _WAL_COLUMNS, _why(period, "stat_wal"))
     transactions = counted.transactions if counted is not None else 0
+    rows = wal_rows(logged, elapsed_s=period.elapsed_s, transactions=transactions)
+    archiver = period.record("archiver")
+    if archiver is not None:
+        rows += tuple(
+            profile_row(
+                name,
+                int(number(archiver.get(column))),
+                Unit.COUNT,
+                elapsed_s=period.elapsed_s,
+                transactions=transactions,
+            )
+            for name, column in _ARCHIVED
+        )
     return ReportTable(
         id="wal",
         title=title,
         columns=_WAL_COLUMNS,
-        rows=wal_rows(logged, elapsed_s=period.elapsed_s, transactions=transactions),
+        rows=rows,
         key=("name",),
         measure="per_s",
         note="Wastage is what was written again, since only whole pages are written. "
@@ -272,6 +285,10 @@ def wal_table(period: Period) -> ReportTable:
     )
 
 
+_ARCHIVED = (
+    ("WAL segments archived", "archived_count"),
+    ("failed attempts to archive", "failed_count"),
+)
 _UNTIMED_WAL = " The server did not take the times (track_wal_io_timing)."
 
 

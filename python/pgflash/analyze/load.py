@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """The load: a summary of the period, and its profile per second and per transaction."""
 
+from pgflash.analyze.dbtime import mean_ms, source_of, total_of
 from pgflash.analyze.figures import Databases, databases, wal
 from pgflash.analyze.grid import exact, figure, missing, ratio, text
 from pgflash.analyze.parts import DbTime, reads_source, wal_timed
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number, total
 from pgflash.model.awr import Cell, Number, ReportTable, Row, Source, Unit
+from pgflash.model.waits import WaitClass
 
 _PROFILE_COLUMNS = (
     text("name", "What"),
@@ -157,6 +159,7 @@ def summary(period: Period, found: DbTime) -> ReportTable:
         rows.append(("DB CPU of the machine's processors", exact(share, Unit.SHARE)))
     if counted is not None:
         rows += _of_databases(counted, period.elapsed_s)
+        rows.append(("wait for a commit", commit_wait(found, counted)))
     rows += _of_cache(period)
     return ReportTable(
         id="summary",
@@ -166,6 +169,16 @@ def summary(period: Period, found: DbTime) -> ReportTable:
         key=("name",),
         measure="value",
     )
+
+
+def commit_wait(found: DbTime, counted: Databases) -> Number | None:
+    """Return what a commit waited on average: for the WAL, for those before it, for standbys.
+
+    Transactions that changed nothing commit, too, and do not wait.
+    """
+    parts = found.composition.of_class(WaitClass.COMMIT)
+    mean = mean_ms(total_of(parts), counted.commits) if parts else None
+    return _of(mean, Unit.MILLISECONDS, source_of(parts))
 
 
 def _of_databases(counted: Databases, elapsed_s: float) -> list[tuple[str, Cell]]:

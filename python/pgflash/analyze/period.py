@@ -10,7 +10,8 @@ A restart within the period is refused: the counters in shared memory begin anew
 between the last snapshot before it and the restart is not known.  The crash of a backend is such a
 restart, too; it shows as a fall of counters that otherwise never fall.
 
-Gauges (settings, sizes) are available from both ends.
+Gauges (settings, sizes) are available from both ends; those that move fast (memory, the lag of
+standbys) from every snapshot.
 """
 
 import itertools
@@ -58,6 +59,8 @@ class Interval:
     end: SnapshotHead
     #: What was counted, by section.
     deltas: Mapping[str, Section]
+    #: What was so at the end, and at the ends of the intervals that it was merged from.
+    gauges: Mapping[str, tuple[Section, ...]] = field(default_factory=dict)
 
     @property
     def elapsed_s(self) -> float:
@@ -67,6 +70,10 @@ class Interval:
     def records(self, name: str) -> list[dict[str, Value]]:
         """Return a section's rows; none if it is absent."""
         return self.deltas[name].records() if name in self.deltas else []
+
+    def gauge(self, name: str) -> list[list[dict[str, Value]]]:
+        """Return the rows of a gauge, as of each snapshot in it."""
+        return [section.records() for section in self.gauges.get(name, ())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +130,10 @@ class Period:
         gauges = self.begin_gauges if at_begin else self.end_gauges
         return gauges[name].records() if name in gauges else []
 
+    def every_gauge(self, name: str) -> list[list[dict[str, Value]]]:
+        """Return the rows of a gauge, as of each snapshot after the first."""
+        return [rows for interval in self.intervals for rows in interval.gauge(name)]
+
     def setting(self, name: str) -> str | None:
         """Return a setting at the end, or None if it has its default."""
         for record in self.gauge("settings"):
@@ -164,9 +175,13 @@ def make_period(store: SnapshotStore, begin_id: int, end_id: int) -> Period:
         *_impossible(chain[0].id, first.values()),
         *_impossible(chain[-1].id, last.values()),
     ]
+    gauges: dict[str, dict[int, Section]] = {}
     for name in names:
         kind = (last.get(name) or first[name]).kind
         if kind is SectionKind.GAUGE:
+            if name in SECTIONS and SECTIONS[name].every:
+                every = store.sections_between(begin_id, end_id, name)
+                gauges[name] = {head.id: section for head, section in every}
             continue
         if _ends_are_enough(name) and kind is SectionKind.COUNTER:
             found = {chain[-1].id: last[name]} if name in last else {}
@@ -184,6 +199,7 @@ def make_period(store: SnapshotStore, begin_id: int, end_id: int) -> Period:
             begin=begin,
             end=end,
             deltas={name: by_id[end.id] for name, by_id in deltas.items() if end.id in by_id},
+            gauges={name: (by_id[end.id],) for name, by_id in gauges.items() if end.id in by_id},
         )
         for begin, end in itertools.pairwise(chain)
     )

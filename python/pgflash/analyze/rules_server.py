@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: PostgreSQL
 """Findings about the server, the machine, and the figures themselves."""
 
+from pgflash.analyze.background import images_share, oldest_database
 from pgflash.analyze.changes import settings_changed
-from pgflash.analyze.figures import checkpoints, databases
+from pgflash.analyze.dbtime import total_of
+from pgflash.analyze.figures import checkpoints, databases, wal
 from pgflash.analyze.host import disk_row
 from pgflash.analyze.parts import DbTime, timed
 from pgflash.analyze.period import Period
-from pgflash.analyze.rules import Weighed, finding
+from pgflash.analyze.rules import Weighed, by_cost, finding
 from pgflash.analyze.sections import number
 from pgflash.analyze.timeline import cpu_shares
 from pgflash.model.awr import Severity
+from pgflash.model.waits import WaitClass
 from pgflash.model.words import count, duration, figure, listed, percent, size, things
 
+#: Fewer full-page images, or a smaller part of the WAL, are as it has to be.
+IMAGES_PER_S_MIN = 10.0
+IMAGES_SHARE_MIN = 0.3
+#: Transactions without a freeze: autovacuum forces one at 0.2 billion, and 2.1 billion is the end.
+AGE_MIN, AGE_CRITICAL = 1.0e9, 1.6e9
+#: A slot that keeps less does no harm yet.
+RETAINED_MIN = 2**30
 #: A transaction that waits less than this for its client does no harm.
 IDLE_S_MIN = 1.0
 
@@ -42,9 +52,78 @@ def requested_checkpoints(period: Period, _found: DbTime) -> Weighed | None:
         f"{things(done.requested, 'checkpoint was', 'checkpoints were')} requested, and "
         f"{done.timed} came in time: WAL fills max_wal_size before checkpoint_timeout.",
         f"{count(done.buffers_written)} blocks written by checkpoints in {duration(done.write_s)}",
-        table="wal",
+        table="checkpoints",
         advice="Raise max_wal_size.",
         weight=0.1,
+    )
+
+
+def full_page_images(period: Period, found: DbTime) -> Weighed | None:
+    """Say that much of the WAL was whole pages."""
+    logged, done = wal(period, timed=False), checkpoints(period)
+    images = logged.full_page_images if logged is not None else 0
+    share = images_share(images, logged.bytes) if logged is not None else None
+    if logged is None or share is None or share < IMAGES_SHARE_MIN:
+        return None
+    if images / period.elapsed_s < IMAGES_PER_S_MIN:
+        return None
+    # A write takes longer the more there is to write; a sync waits for the device.
+    writes = [part for part in found.composition.counted if part.event == "WAL write"]
+    waited = found.composition.share(total_of(writes)) or 0.0
+    made = done.timed + done.requested if done is not None else 0
+    compressed = period.setting("wal_compression") not in (None, "off")
+    return finding(
+        "full-page-images",
+        by_cost(waited * share),
+        f"{things(images, 'full-page image')}, {figure(images / period.elapsed_s)} a second, were "
+        f"up to {percent(share)} of the WAL.",
+        f"{size(logged.bytes)} of WAL, {size(logged.bytes / period.elapsed_s)} a second",
+        f"{things(made, 'checkpoint')} in {duration(period.elapsed_s)}" if made else "",
+        f"writes of the WAL took {percent(waited)} of DB time" if waited else "",
+        table="checkpoints",
+        advice="After each checkpoint the first change of a page writes all of it: let checkpoints "
+        "be further apart (checkpoint_timeout, max_wal_size)"
+        + ("." if compressed else ", or have the images compressed (wal_compression is off)."),
+        cost=waited * share or None,
+    )
+
+
+def old_rows(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that transaction numbers may run out."""
+    oldest = oldest_database(period)
+    if oldest is None or oldest[1] < AGE_MIN:
+        return None
+    name, age = oldest
+    return finding(
+        "transaction-ids",
+        Severity.CRITICAL if age >= AGE_CRITICAL else Severity.WARNING,
+        f"The database {name} has rows that no vacuum has frozen for {count(age)} transactions: "
+        "at 2.1 billion the server stops taking changes.",
+        table="vacuum",
+        advice="Find what keeps vacuum from it: an old transaction, a replication slot, a prepared "
+        "transaction, or a cancelled autovacuum. Then vacuum its oldest tables.",
+        weight=age / AGE_CRITICAL,
+    )
+
+
+def retained_wal(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that a slot that nobody reads keeps WAL."""
+    kept = [
+        (number(one.get("retained_bytes")), str(one.get("slot")))
+        for one in period.gauge("replication_slots")
+        if not one.get("active")
+    ]
+    most, slot = max(kept, default=(0.0, ""))
+    if most < RETAINED_MIN:
+        return None
+    return finding(
+        "retained-wal",
+        Severity.WARNING,
+        f"The replication slot {slot}, which nobody reads, keeps {size(most)} of WAL.",
+        table="replication-slots",
+        advice="Drop it if it is not needed any more, or limit it (max_slot_wal_keep_size): the "
+        "disk of the WAL fills.",
+        weight=0.3,
     )
 
 
@@ -140,8 +219,8 @@ def machine(period: Period, _found: DbTime) -> Weighed | None:
     )
 
 
-def busy_disk(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that a device was fully busy."""
+def busy_disk(period: Period, found: DbTime) -> Weighed | None:
+    """Say that a device was fully busy; it is a note if hardly anybody waited for a device."""
     busiest = max(
         period.records("host_disks"), key=lambda r: number(r.get("io_time_ms")), default=None
     )
@@ -153,12 +232,21 @@ def busy_disk(period: Period, _found: DbTime) -> Weighed | None:
     cells = disk_row(busiest, elapsed_s=period.elapsed_s).cells
     requests = number(busiest.get("reads")) + number(busiest.get("writes"))
     each = duration(float(cells[9]) / 1000) if isinstance(cells[9], (int, float)) else "?"
+    waits = [
+        *found.composition.of_class(WaitClass.USER_IO),
+        *found.composition.of_class(WaitClass.COMMIT),
+    ]
+    waited = found.composition.share(total_of(waits)) or 0.0
+    known = bool(period.records("io")) or found.samples is not None
     return finding(
         "busy-device",
-        Severity.WARNING,
+        by_cost(waited) if known else Severity.WARNING,
         f"The device {busiest.get('disk')} was busy for {percent(min(util, 1.0))} of the time, at "
         f"{each} a request.",
         f"{figure(requests / period.elapsed_s)} requests a second",
+        f"sessions waited for reads, writes and commits for {percent(waited)} of DB time"
+        if known
+        else "",
         table="host-iostat",
         advice="A device that serves many requests at once may be busy all the time and have room "
         "left; the time of a request tells.",
@@ -249,7 +337,10 @@ def untimed(period: Period, _found: DbTime) -> Weighed | None:
 
 SERVER_RULES = (
     checksum_failures,
+    old_rows,
     requested_checkpoints,
+    full_page_images,
+    retained_wal,
     temporary_files,
     idle_transactions,
     rollbacks,

@@ -6,10 +6,13 @@ from pgflash.analyze.cpu import CPU_WAIT, is_page_cache
 from pgflash.analyze.dbtime import TimePart, total_of
 from pgflash.analyze.event_words import event_in_words
 from pgflash.analyze.events import RESIDUAL
-from pgflash.analyze.load import cores_of
+from pgflash.analyze.figures import databases
+from pgflash.analyze.load import commit_wait, cores_of
+from pgflash.analyze.locks import NOT_KNOWN, segments_row_locks
+from pgflash.analyze.locks import locks as lock_waits
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
-from pgflash.analyze.rules import Weighed, finding
+from pgflash.analyze.rules import WARN_MIN, Weighed, by_cost, finding
 from pgflash.analyze.samples import error_s
 from pgflash.analyze.sections import number, total
 from pgflash.analyze.segments import OTHER, relations
@@ -19,8 +22,6 @@ from pgflash.model.words import count, duration, figure, listed, percent, size, 
 
 #: A part of DB time below this share is not mentioned.
 SHARE_MIN = 0.05
-#: A class above this share is a warning.
-SHARE_WARN = 0.2
 #: Fewer active sessions than this are no load.
 SESSIONS_MIN = 0.05
 #: A residual above this share is reported.
@@ -80,20 +81,20 @@ def disk_reads(period: Period, found: DbTime) -> Weighed | None:
     """Say how long clients waited for the disk, and what flash would change."""
     parts = [p for p in found.composition.counted if p.event in _READS]
     share = found.composition.share(total_of(parts)) or 0.0
-    if share < SHARE_WARN:
+    if share < WARN_MIN:
         return None
     mean = _mean_of(parts)
     at = f", {mean} each" if mean else ""
     advice, gain = _advised(period, found)
     return finding(
         "disk-reads",
-        Severity.WARNING,
+        by_cost(share),
         f"Clients waited for reads of data files for {percent(share)} of DB time{at}.",
         *_hottest(period),
         gain,
         table="segments-read-time" if _hottest(period) else "top-events",
         advice=advice,
-        weight=share,
+        cost=share,
     )
 
 
@@ -111,17 +112,21 @@ def commits(period: Period, found: DbTime) -> Weighed | None:
     """Say how long clients waited for commits."""
     parts = found.composition.of_class(WaitClass.COMMIT)
     share = found.composition.share(total_of(parts)) or 0.0
-    if share < SHARE_WARN:
+    if share < WARN_MIN:
         return None
-    own = period.record("wal")
+    own, counted = period.record("wal"), databases(period)
     syncs = number(own.get("syncs")) if own else 0.0
     mean_s = number((own or {}).get("sync_time_ms")) / 1000 / syncs if syncs else None
     fast = mean_s is not None and mean_s < FAST_SYNC_S
+    waited = commit_wait(found, counted) if counted is not None else None
     return finding(
         "commit-waits",
-        Severity.NOTE if fast else Severity.WARNING,
+        by_cost(share),
         f"Commits took {percent(share)} of DB time"
         + (f": a sync of the WAL took {duration(mean_s)} on average." if mean_s else "."),
+        f"a commit waited {duration(waited.value / 1000)} on average ({waited.source})"
+        if waited is not None
+        else "",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
         f"{count(syncs)} syncs of the WAL, by all processes" if syncs else "",
         table="wal",
@@ -130,7 +135,7 @@ def commits(period: Period, found: DbTime) -> Weighed | None:
         if fast
         else "Put pg_wal on flash, or commit asynchronously where a transaction may be lost "
         "(synchronous_commit).",
-        weight=share,
+        cost=share,
     )
 
 
@@ -142,7 +147,7 @@ def buffer_writes(_period: Period, found: DbTime) -> Weighed | None:
         return None
     return finding(
         "configuration-waits",
-        Severity.WARNING if share >= SHARE_WARN else Severity.NOTE,
+        by_cost(share),
         f"{percent(share)} of DB time went into what settings could avoid, most of it "
         f"{event_in_words(parts[0].event)}.",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
@@ -151,11 +156,11 @@ def buffer_writes(_period: Period, found: DbTime) -> Weighed | None:
         "bgwriter_lru_maxpages."
         if parts[0].event == "data file write"
         else "",
-        weight=share,
+        cost=share,
     )
 
 
-def locks(_period: Period, found: DbTime) -> Weighed | None:
+def locks(period: Period, found: DbTime) -> Weighed | None:
     """Say that sessions waited for each other."""
     parts = [
         *found.composition.of_class(WaitClass.APPLICATION),
@@ -167,17 +172,28 @@ def locks(_period: Period, found: DbTime) -> Weighed | None:
         return None
     return finding(
         "locks",
-        Severity.WARNING if share >= SHARE_WARN else Severity.NOTE,
+        by_cost(share),
         f"Sessions waited for each other for {percent(share)} of DB time, most of it "
         f"{event_in_words(parts[0].event)}.",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
-        table="top-events",
+        *_most_locked(period),
+        table="locks" if lock_waits(period).rows else "top-events",
         advice="Several transactions changed the same rows: change those last, just before the "
         "commit, and look at what SQL ordered by elapsed time says was most sampled."
         if parts[0].event in _ROW_LOCKS
         else "",
-        weight=share,
+        cost=share,
     )
+
+
+def _most_locked(period: Period) -> tuple[str, ...]:
+    """Name the relation whose rows were waited for longest, if it is known."""
+    table = segments_row_locks(period)
+    if not table.rows or table.rows[0].cells[0] == NOT_KNOWN:
+        return ()
+    seconds = [float(str(one)) for one in table.values("seconds")]
+    share = seconds[0] / seconds[-1]  # the last row is their sum
+    return (f"{table.rows[0].cells[0]} had {percent(share)} of the waits for rows (sampled)",)
 
 
 #: Row locks: a session that waits for one wants to change a row that another transaction changed.
@@ -205,7 +221,8 @@ def processors(period: Period, found: DbTime) -> Weighed | None:
         f"DB CPU {duration(found.cpu_s)} (exact)" if found.cpu_s is not None else "",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in waiting),
         table="db-time",
-        weight=max(waiting_share, used or 0.0),
+        weight=used or 0.0,
+        cost=waiting_share if waiting_share >= 0.1 else None,
     )
 
 
@@ -243,7 +260,7 @@ def outside_the_executor(period: Period, found: DbTime) -> Weighed | None:
         return None
     inside_s = (total(records, "exec_time_ms") + total(records, "plan_time_ms")) / 1000
     share = 1 - inside_s / found.client_s
-    if share < SHARE_WARN or found.client_s / period.elapsed_s < SESSIONS_MIN:
+    if share < WARN_MIN or found.client_s / period.elapsed_s < SESSIONS_MIN:
         return None
     return finding(
         "outside-the-executor",

@@ -136,6 +136,85 @@ def segments_writes(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTa
     )
 
 
+def segments_logical_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
+    """Return the relations of which most blocks were looked up."""
+    title = "Segments by logical reads"
+    columns = (
+        text("relation", "Relation"),
+        text("database", "Database"),
+        text("kind", "Kind"),
+        figure("looked_up", "Blocks looked up", Unit.COUNT),
+        figure("share", "% of all", Unit.SHARE),
+        figure("per_s", "Blocks/s", Unit.PER_SECOND),
+        figure("blocks_read", "Not in shared_buffers", Unit.COUNT),
+        figure("hit_share", "Found in shared_buffers", Unit.SHARE),
+        figure("seq_scans", "Sequential scans", Unit.COUNT),
+        figure("index_scans", "Index scans", Unit.COUNT),
+    )
+    found = _looked_up(period)
+    if not found:
+        reason = period.missing_reason("relation_stats") or "There were none."
+        return missing("segments-logical-reads", title, columns, reason)
+    total = sum(sums["looked_up"] for sums in found.values())
+    named = sorted(
+        (item for item in found.items() if item[0][0] != OTHER),
+        key=lambda item: (-item[1]["looked_up"], item[0]),
+    )
+    top = named[:rows_max]
+    others = [sums for key, sums in found.items() if key[0] == OTHER]
+    others += [sums for _, sums in named[len(top) :]]
+
+    def cells(sums: Sums) -> tuple[Cell, ...]:
+        looked_up, hit = sums["looked_up"], sums.get("blocks_hit", 0)
+        return (
+            looked_up,
+            ratio(looked_up, total),
+            ratio(looked_up, period.elapsed_s),
+            max(looked_up - hit, 0),
+            ratio(hit, looked_up),
+            sums.get("seq_scans"),
+            sums.get("index_scans"),
+        )
+
+    rows = [Row(cells=(*key, *cells(sums))) for key, sums in top]
+    if others:
+        rows.append(Row(cells=("all others", "", "", *cells(_sum(others))), mark=RowMark.REST))
+    everything = cells(_sum(list(found.values())))
+    rows.append(Row(cells=("all", "", "", *everything), mark=RowMark.TOTAL))
+    return ReportTable(
+        id="segments-logical-reads",
+        title=title,
+        columns=columns,
+        rows=tuple(rows),
+        key=("relation", "database", "kind"),
+        measure="looked_up",
+        note="Of the database that keeps the snapshots: others cannot see these counts.",
+    )
+
+
+def _looked_up(period: Period) -> dict[tuple[str, str, str], Sums]:
+    """Return the blocks looked up, by relation, database and kind.
+
+    Snapshots of older versions have them of a client only, with the relations.
+    """
+    records = period.records("relation_stats") or period.records("relations")
+    found: dict[tuple[str, str, str], Sums] = {}
+    for record in records:
+        if "blocks_hit" not in record:
+            continue
+        kind = _KINDS.get(str(record.get("relkind")), str(record.get("relkind") or ""))
+        sums = found.setdefault(
+            (relation_name(record), str(record.get("database") or ""), kind), {}
+        )
+        read = number(record.get("blocks_read")) + number(record.get("blocks_hit"))
+        looked_up = number(record.get("blocks_looked_up")) or read
+        sums["looked_up"] = sums.get("looked_up", 0) + looked_up
+        for column in ("blocks_hit", "seq_scans", "index_scans"):
+            if record.get(column) is not None:
+                sums[column] = sums.get(column, 0) + number(record.get(column))
+    return {key: sums for key, sums in found.items() if sums["looked_up"]}
+
+
 def segments_cached(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the relations with the most blocks in the flash cache at the end."""
     columns = (

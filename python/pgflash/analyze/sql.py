@@ -1,28 +1,36 @@
 # SPDX-License-Identifier: PostgreSQL
-"""SQL ordered by elapsed time, reads, WAL and temporary files.
+"""SQL ordered by elapsed time, CPU, reads, buffer gets, executions, WAL and temporary files.
 
 The source is pg_stat_statements, of which each snapshot keeps the top statements since the previous
 one.  It times the executor alone: a commit that waited 50 ms for its sync is recorded with a
 microsecond.  So the table by elapsed time has a row "commit and outside the executor": the DB time
 of client backends in excess of their statements.  Without that row the table would not add up.
 
+No version of PostgreSQL counts processor time by statement: the sampler tells how often sessions
+were seen at work on each.
+
 pgflash's own statements are not ranked: they are among all others, and a note counts them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pgflash.analyze.grid import ROWS_MAX, RowsMax, figure, missing, ratio, text
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
-from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Unit
+from pgflash.analyze.samples import SampledWait, error_s
+from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Source, Unit
+from pgflash.model.waits import WaitClass
 from pgflash.model.words import duration, percent, things
 from pgflash.session import SIGNATURE
 
 OUTSIDE = "commit and outside the executor"
 
+#: The title of the column that leads to a statement's text.
+QUERY_ID = "Query id"
+
 _HEAD = (
     text("query", "Statement"),
-    text("query_id", "Query id"),
+    text("query_id", QUERY_ID),
     text("database", "Database"),
 )
 _CALLS = figure("calls", "Calls", Unit.COUNT)
@@ -135,6 +143,120 @@ def sql_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     )
 
 
+def sql_gets(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
+    """Return the statements that looked up the most blocks."""
+    return _ranking(
+        period,
+        "sql-gets",
+        "SQL ordered by buffer gets",
+        "gets",
+        (
+            figure("gets", "Blocks looked up", Unit.COUNT),
+            figure("share", "% of all", Unit.SHARE),
+            _CALLS,
+            figure("per_call", "Blocks/call", Unit.RATIO),
+            figure("rows", "Rows", Unit.COUNT),
+            figure("elapsed_s", "Elapsed", Unit.SECONDS),
+        ),
+        rows_max,
+    )
+
+
+def sql_executions(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
+    """Return the statements that were executed most often."""
+    return _ranking(
+        period,
+        "sql-executions",
+        "SQL ordered by executions",
+        "calls",
+        (
+            _CALLS,
+            figure("share", "% of all", Unit.SHARE),
+            figure("per_s", "Calls/s", Unit.PER_SECOND),
+            figure("rows", "Rows", Unit.COUNT),
+            figure("rows_per_call", "Rows/call", Unit.RATIO),
+            figure("elapsed_s", "Elapsed", Unit.SECONDS),
+            figure("mean_ms", "Average", Unit.MILLISECONDS),
+        ),
+        rows_max,
+    )
+
+
+def sql_cpu(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
+    """Return the statements that were seen at work most often."""
+    columns = (
+        *_HEAD,
+        figure("cpu_s", "At work", Unit.SECONDS, Source.SAMPLED),
+        figure("share", "% of all", Unit.SHARE, Source.SAMPLED),
+        figure("error_s", "Give or take", Unit.SECONDS, Source.SAMPLED, note="One standard error."),
+        _CALLS,
+        figure("per_call_ms", "Per call", Unit.MILLISECONDS, Source.SAMPLED),
+    )
+    title = "SQL ordered by CPU"
+    if found.samples is None:
+        reason = period.missing_reason("samples") or "Sampled by the extension pgflash only."
+        return missing("sql-cpu", title, columns, reason)
+    at_work: dict[int | None, list[SampledWait]] = {}
+    for wait in found.samples.waits:
+        if wait.foreground and wait.wait_class is WaitClass.CPU:
+            at_work.setdefault(wait.query_id, []).append(wait)
+    own, counted = _own(period), statements(period, toplevel_only=True)
+    databases: dict[str, set[str]] = {}
+    calls: dict[str, float] = {}
+    for (query_id, database), sums in counted.items():
+        databases.setdefault(query_id, set()).add(database)
+        calls[query_id] = calls.get(query_id, 0) + sums.get("calls", 0)
+    named = [(str(one), waits) for one, waits in at_work.items() if one is not None]
+    ranked = sorted(
+        ((query_id, waits) for query_id, waits in named if query_id not in own),
+        key=lambda item: (-seconds_of(item[1]), item[0]),
+    )[:rows_max]
+    every = [wait for waits in at_work.values() for wait in waits]
+    if not every:
+        return missing("sql-cpu", title, columns, "No sample found a session at work.")
+    whole = seconds_of(every)
+
+    def row(name: str, key: Key, waits: Sequence[SampledWait], mark: RowMark) -> Row:
+        spent, times = seconds_of(waits), calls.get(key[0]) if key[0] else None
+        return Row(
+            cells=(
+                name,
+                *key,
+                spent,
+                ratio(spent, whole),
+                error_s(waits),
+                None if times is None else int(times),
+                ratio(1000 * spent, times),
+            ),
+            mark=mark,
+        )
+
+    rows = []
+    for one, waits in ranked:
+        key = (one, ", ".join(sorted(databases.get(one, ()))))
+        rows.append(row(_text(period, key), key, waits, RowMark.PLAIN))
+    shown = {query_id for query_id, _ in ranked}
+    rest = [wait for wait in every if str(wait.query_id) not in shown]
+    if rest:
+        rows.append(row("all others, and no statement", ("", ""), rest, RowMark.REST))
+    rows.append(row("all", ("", ""), every, RowMark.TOTAL))
+    return ReportTable(
+        id="sql-cpu",
+        title=title,
+        columns=columns,
+        rows=tuple(rows),
+        key=("query_id", "database"),
+        measure="cpu_s",
+        note="Sampled: sessions at work were on a processor or waited for one. PostgreSQL does not "
+        "count processor time by statement.",
+    )
+
+
+def seconds_of(waits: Sequence[SampledWait]) -> float:
+    """Return the time that some samples stand for."""
+    return sum(wait.seconds for wait in waits)
+
+
 def sql_wal(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the statements that generated the most WAL."""
     return _ranking(
@@ -172,6 +294,30 @@ def sql_temp(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     )
 
 
+def sql_text(period: Period, rankings: Sequence[ReportTable]) -> ReportTable:
+    """Return the whole texts of the statements that rankings name, as far as they were kept."""
+    columns = (text("query_id", QUERY_ID), text("query", "Statement", lines=True))
+    title = "Whole statements"
+    ids = [
+        str(one)
+        for table in rankings
+        for one in (table.values("query_id") if table.rows else ())
+        if one
+    ]
+    known = [one for one in dict.fromkeys(ids) if int(one) in period.queries]
+    if not known:
+        reason = "No statement is named above." if not ids else "The snapshots have no texts."
+        return missing("sql-text", title, columns, reason)
+    return ReportTable(
+        id="sql-text",
+        title=title,
+        columns=columns,
+        rows=tuple(Row(cells=(one, period.queries[int(one)])) for one in known),
+        key=("query_id",),
+        note="As pg_stat_statements shows them: mostly without their constants.",
+    )
+
+
 def _ranking(
     period: Period,
     table_id: str,
@@ -184,6 +330,7 @@ def _ranking(
     for sums in every.values():
         temp = sums.get("temp_blocks_read", 0) + sums.get("temp_blocks_written", 0)
         sums["temp_blocks"] = temp
+        sums["gets"] = sums.get("shared_blocks_hit", 0) + sums.get("shared_blocks_read", 0)
     if not every:
         return missing(table_id, title, (*_HEAD, *columns), _why(period))
     total = sum(sums.get(measure, 0) for sums in every.values())
@@ -195,6 +342,10 @@ def _ranking(
             "share": ratio(value, total),
             "per_call": ratio(value, sums.get("calls")),
             "hit_share": ratio(hit, hit + read),
+            "per_s": ratio(value, period.elapsed_s),
+            "rows_per_call": ratio(sums.get("rows"), sums.get("calls")),
+            "elapsed_s": _elapsed_s(sums),
+            "mean_ms": ratio(1000 * _elapsed_s(sums), sums.get("calls")),
         }
         figures = (known[c.name] if c.name in known else sums.get(c.name, 0) for c in columns)
         return (name, *key, *figures)

@@ -73,7 +73,7 @@ def sessions_over_time(period: Period, found: Sampled | None) -> ReportTable:
         rows=tuple(rows),
         key=("at",),
         measure="all",
-        note=f"From {count(found.looks)} looks at all sessions.",
+        note=f"From {count(found.looks)} samples of all sessions.",
     )
 
 
@@ -244,6 +244,10 @@ def _joined(group: Sequence[Interval]) -> Interval:
         end=group[-1].end,
         deltas={
             name: add([one.deltas[name] for one in group if name in one.deltas]) for name in names
+        },
+        gauges={
+            name: tuple(section for one in group for section in one.gauges.get(name, ()))
+            for name in {name for one in group for name in one.gauges}
         },
     )
 

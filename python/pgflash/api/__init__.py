@@ -41,7 +41,15 @@ from pgflash.api.machines import (
     read_probe,
     write_probe,
 )
-from pgflash.api.periods import report, report_around, snapshot, snapshots
+from pgflash.api.periods import (
+    baseline,
+    baseline_drop,
+    baseline_keep,
+    report,
+    report_around,
+    snapshot,
+    snapshots,
+)
 from pgflash.api.placing import (
     place_archive,
     place_database,
@@ -72,6 +80,7 @@ from pgflash.collect.segments import name_files
 from pgflash.collect.time_range import read_range
 from pgflash.live.tables import tables as sample_tables
 from pgflash.live.watch import Watch
+from pgflash.model.snapshot import Baseline
 from pgflash.place import Seen
 from pgflash.progress import Listener
 from pgflash.report.awr import FORMS, Form
@@ -83,6 +92,7 @@ from pgflash.store import OpenStore, PgStore, open_store
 __all__ = [
     "FORMS",
     "STATEMENT_TIMEOUT_MS",
+    "Baseline",
     "CacheMemory",
     "CacheStatus",
     "Form",
@@ -96,6 +106,9 @@ __all__ = [
     "advise",
     "advise_oracle",
     "advise_plan",
+    "baseline",
+    "baseline_drop",
+    "baseline_keep",
     "cache",
     "cache_clear",
     "cache_mode",

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pgflash.analyze import choose_around, choose_period, make_report, server_zone
 from pgflash.collect import collect, system_identifier
+from pgflash.errors import UsageError
 from pgflash.model.awr import AwrReport
-from pgflash.model.snapshot import SnapshotHead, SnapshotStore
+from pgflash.model.snapshot import Baseline, SnapshotHead, SnapshotStore, find_baseline
 from pgflash.session import connect
 from pgflash.store import FileStore, PgStore, open_store
 
@@ -51,14 +52,60 @@ def snapshots(*, dsn: str | None = None, path: Path | None = None) -> tuple[Snap
     )
 
 
+def baseline(*, dsn: str | None = None, path: Path | None = None) -> tuple[Baseline, ...]:
+    """Return the baselines of a database or of a file: periods that are kept under a name."""
+    with open_store(dsn=dsn, path=path) as store:
+        return store.baselines()
+
+
+def baseline_keep(
+    name: str,
+    *,
+    begin: str = "",
+    end: str = "",
+    dsn: str | None = None,
+    path: Path | None = None,
+) -> Baseline:
+    """Keep a period under a name, so that its snapshots are not dropped; return it.
+
+    The period is named as for report().  Raises UsageError if the name cannot be one, or is taken.
+    """
+    if not name.isprintable() or not name.strip() or ".." in name or name.endswith(".json"):
+        raise UsageError(
+            f'"{name}" cannot be the name of a baseline',
+            hint='Use letters and digits, without ".." and without ".json" at the end.',
+        )
+    with open_store(dsn=dsn, path=path) as store:
+        if any(one.name == name for one in store.baselines()):
+            raise UsageError(
+                f'there is a baseline "{name}" already',
+                hint=f"Choose another name, or drop it: pgflash baseline drop {name}",
+            )
+        period = choose_period(store, begin=begin, end=end, now=datetime.now(UTC))
+        store.keep(name, period.begin.id, period.end.id)
+        return find_baseline(store.baselines(), name)
+
+
+def baseline_drop(name: str, *, dsn: str | None = None, path: Path | None = None) -> None:
+    """Drop a baseline; its snapshots stay as long as others of their age."""
+    with open_store(dsn=dsn, path=path) as store:
+        find_baseline(store.baselines(), name, store=store.name)
+        store.release(name)
+
+
 def _kept(store: SnapshotStore, snapshot_id: int, dropped: int) -> tuple[SnapshotHead, int]:
     return next(head for head in store.list() if head.id == snapshot_id), dropped
 
 
 def report(
-    store: SnapshotStore, *, begin: str = "", end: str = "", every_row: bool = False
+    store: SnapshotStore,
+    *,
+    begin: str = "",
+    end: str = "",
+    baseline: str = "",
+    every_row: bool = False,
 ) -> AwrReport:
-    """Return the report on the period between two snapshots.
+    """Return the report on the period between two snapshots, or on a baseline.
 
     They are named by id, as first, last or last-N, or by a time, which means the nearest one.  The
     default end is the last snapshot, the default begin the one before the end; over a restart of
@@ -67,6 +114,9 @@ def report(
     with the columns.  Raises UsageError if there is no such snapshot, and PeriodError if the
     snapshots do not form one period.
     """
+    if baseline:
+        found = find_baseline(store.baselines(), baseline, store=store.name)
+        begin, end = str(found.begin_id), str(found.end_id)
     period = choose_period(store, begin=begin, end=end, now=datetime.now(UTC))
     return make_report(period, rows_max=None) if every_row else make_report(period)
 

@@ -22,6 +22,7 @@ import pgflash
 from pgflash import session
 from pgflash.cli import (
     advise,
+    baseline,
     cache,
     devices,
     doctor,
@@ -90,6 +91,7 @@ def command(context: click.Context, *, debug: bool) -> None:
         session.tell_superuser = functools.cache(_tell_superuser)
 
 
+command.add_command(baseline.baseline_command)
 command.add_command(cache.cache_command)
 command.add_command(devices.devices_command)
 command.add_command(doctor.check_command)

@@ -11,7 +11,7 @@ from pgflash import api
 from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import TABLE_FORMS, bytes_of, examples, form_option, probes_option
 from pgflash.cli.output import print_json, print_records, say, say_table
-from pgflash.cli.report import opened, source_options
+from pgflash.cli.report import opened, period_options, source_options
 from pgflash.cli.screen import patiently
 from pgflash.errors import UsageError
 from pgflash.model.advice import Advice, ApproachAdvice
@@ -43,10 +43,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
     ),
 )
 @click.argument("file", required=False, type=_PATH)
-@click.option("--from", "begin", default="", metavar="A", help="The period's first snapshot.")
-@click.option(
-    "--to", "end", default="", metavar="B", help="The period's last snapshot (default: the newest)."
-)
+@period_options
 @source_options
 @click.option(
     "--awr",

@@ -27,7 +27,7 @@ from rich.text import Text
 
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import Column, ReportTable, Row, Unit
-from pgflash.report.lines import blocks
+from pgflash.report.lines import WIDTH, blocks
 from pgflash.report.printed import print_table, shown, visible
 from pgflash.trusted import write_file
 
@@ -35,6 +35,8 @@ from pgflash.trusted import write_file
 _FORMULA = re.compile("[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 #: Of a page: control characters, and those that turn the direction of what follows.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+#: Of a text's lines, on a wide terminal.
+_WIDTH_MAX = 132
 #: Of what is read by a program, or later.
 _PIPED_WIDTH = 160
 _NUMBER = re.compile(r"[+-]?\d[\d.,]*(e[+-]?\d+)?( ?%)?", re.IGNORECASE)
@@ -101,6 +103,12 @@ def table_text(table: ReportTable, width: int) -> Text:
         lines += [Text(line.rstrip(), style="bold") for line in block.head]
         lines += [Text(line.rstrip()) for line in block.rows]
     return Text("\n").join(lines)
+
+
+def text_width() -> int:
+    """Return how wide a long text is: as the terminal, but no line is hard to follow."""
+    console = Console()
+    return min(max(console.width, WIDTH), _WIDTH_MAX) if console.is_terminal else WIDTH
 
 
 def say_table(table: ReportTable) -> None:

@@ -11,10 +11,12 @@ import click
 
 from pgflash import api
 from pgflash.cli.options import dsn_option, examples
-from pgflash.cli.output import write_page
+from pgflash.cli.output import text_width, write_page
 from pgflash.cli.screen import patiently
 from pgflash.errors import UsageError
 from pgflash.model.awr import AwrReport, CompareReport
+from pgflash.model.words import listed
+from pgflash.report.lines import WIDTH
 
 #: Which form a file's name asks for.
 _SUFFIXES: dict[str, api.Form] = {
@@ -38,13 +40,28 @@ def source_options(function: _Function) -> _Function:
     return dsn_option("Database with the extension's snapshots")(store(function))
 
 
+def period_options(function: _Function) -> _Function:
+    """Give a command the options that select a period."""
+    begin = click.option(
+        "--from", "begin", default="", metavar="A", help="The period's first snapshot."
+    )
+    end = click.option(
+        "--to",
+        "end",
+        default="",
+        metavar="B",
+        help="The period's last snapshot (default: the newest).",
+    )
+    return begin(end(function))
+
+
 def _output_options(function: _Function) -> _Function:
     form = click.option(
         "--format",
         "form",
         type=click.Choice(api.FORMS),
-        help="html: one file with charts; text: at most 100 columns; json: all of it, for "
-        "programs; md: for a ticket.  Default: by the file's name, or text.",
+        help="html: one file with charts; text: as wide as the terminal, or 80 columns; json: "
+        "all of it, for programs; md: for a ticket.  Default: by the file's name, or text.",
     )
     output = click.option(
         "-o",
@@ -52,7 +69,13 @@ def _output_options(function: _Function) -> _Function:
         type=click.Path(path_type=Path),
         help="File to write (default: standard output).",
     )
-    return form(output(function))
+    zeros = click.option(
+        "--zeros", is_flag=True, help="Show rows of zeros (html: from the beginning)."
+    )
+    oracle = click.option(
+        "--oracle", is_flag=True, help="Show Oracle's names of counters (html: from the beginning)."
+    )
+    return form(output(zeros(oracle(function))))
 
 
 @click.command(
@@ -65,10 +88,8 @@ def _output_options(function: _Function) -> _Function:
     ),
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--from", "begin", default="", metavar="A", help="The period's first snapshot.")
-@click.option(
-    "--to", "end", default="", metavar="B", help="The period's last snapshot (default: the newest)."
-)
+@period_options
+@click.option("--baseline", default="", metavar="NAME", help="A period kept by this name.")
 @source_options
 @_output_options
 def report_command(
@@ -76,10 +97,13 @@ def report_command(
     file: Path | None,
     begin: str,
     end: str,
+    baseline: str,
     dsn: str | None,
     store: Path | None,
     form: api.Form | None,
     output: Path | None,
+    zeros: bool,
+    oracle: bool,
 ) -> None:
     """Report where the time went between two snapshots.
 
@@ -92,16 +116,22 @@ def report_command(
     """
     form = _form(form, output)
     if file is not None:
-        if begin or end or dsn is not None or store is not None:
+        if begin or end or baseline or dsn is not None or store is not None:
             raise UsageError(
                 "a stored report already has its period",
-                hint="Leave out --from, --to, --dsn and --store, or the file.",
+                hint="Leave out --from, --to, --baseline, --dsn and --store, or the file.",
             )
-        _print(api.read_period(file), form, output)
+        _print(api.read_period(file), form, output, zeros=zeros, oracle=oracle)
         return
+    if baseline and (begin or end):
+        raise UsageError(
+            "a baseline already has its period", hint="Leave out --from and --to, or --baseline."
+        )
     with patiently("reading the snapshots"), opened(dsn, store) as snapshots:
-        report = api.report(snapshots, begin=begin, end=end, every_row=form == "json")
-    _print(report, form, output)
+        report = api.report(
+            snapshots, begin=begin, end=end, baseline=baseline, every_row=form == "json"
+        )
+    _print(report, form, output, zeros=zeros, oracle=oracle)
 
 
 @click.command(
@@ -109,6 +139,7 @@ def report_command(
     epilog=examples(
         "pgflash compare 10..16 17..23",
         "pgflash compare 2026-11-21T10:00..2026-11-21T11:00 last-6..last -o compare.html",
+        "pgflash compare monday last-6..last",
         "pgflash compare before.json after.json --format md",
     ),
 )
@@ -124,16 +155,19 @@ def compare_command(
     store: Path | None,
     form: api.Form | None,
     output: Path | None,
+    zeros: bool,
+    oracle: bool,
 ) -> None:
     """Compare two periods; the largest changes come first.
 
-    FIRST and SECOND are each a period A..B, with snapshots named as for pgflash report, or a
-    JSON file written by pgflash report.  With files, two servers can be compared.
+    FIRST and SECOND are each a period A..B, with snapshots named as for pgflash report, the name
+    of a baseline, or a JSON file written by pgflash report.  With files, two servers can be
+    compared.
     """
     with patiently("reading the snapshots"), contextlib.ExitStack() as stack:
         once = functools.cache(lambda: stack.enter_context(opened(dsn, store)))
         reports = [_read(word, once) for word in (first, second)]
-    _print(api.compare(*reports), _form(form, output), output)
+    _print(api.compare(*reports), _form(form, output), output, zeros=zeros, oracle=oracle)
 
 
 def _read(word: str, once: Callable[[], api.OpenStore]) -> AwrReport:
@@ -141,11 +175,13 @@ def _read(word: str, once: Callable[[], api.OpenStore]) -> AwrReport:
     if word.endswith(".json"):
         return api.read_period(Path(word))
     begin, dots, end = word.partition("..")
+    if not dots and any(one.name == word for one in once().baselines()):
+        return api.report(once(), baseline=word, every_row=True)
     if not (begin and dots and end):
         raise UsageError(
             f'"{word}" is not a period',
             hint="Write two snapshots with two dots between them, such as 10..16, or name a "
-            "report in a .json file.",
+            "baseline, or a report in a .json file.",
         )
     return api.report(once(), begin=begin, end=end, every_row=True)
 
@@ -169,9 +205,26 @@ def _form(form: api.Form | None, output: Path | None) -> api.Form:
     """Return the form that was asked for, or that the file's name asks for."""
     if form is not None:
         return form
-    return _SUFFIXES.get(output.suffix.lower(), "text") if output is not None else "text"
+    if output is None or str(output) == "-" or not output.suffix:
+        return "text"
+    found = _SUFFIXES.get(output.suffix.lower())
+    if found is None:
+        raise UsageError(
+            f'no form of a report has names such as "{output.name}"',
+            hint=f"Use {listed(list(_SUFFIXES))}, or say the form with --format.",
+        )
+    return found
 
 
-def _print(report: AwrReport | CompareReport, form: api.Form, output: Path | None) -> None:
+def _print(
+    report: AwrReport | CompareReport,
+    form: api.Form,
+    output: Path | None,
+    *,
+    zeros: bool,
+    oracle: bool,
+) -> None:
     """Print a report, or write it to a file."""
-    write_page(api.render_period(report, form), output, what="Report")
+    width = text_width() if output is None else WIDTH
+    page = api.render_period(report, form, zeros=zeros, oracle=oracle, width=width)
+    write_page(page, output, what="Report")

@@ -2,6 +2,7 @@
 """pgflash snapshot, pgflash snapshots: take snapshots, list them."""
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -122,12 +123,13 @@ def snapshots_command(*, dsn: str | None, store: Path | None, form: str) -> None
     one_source(dsn, store)
     with patiently("reading the snapshots"):
         heads = api.snapshots(dsn=dsn, path=store)
+        kept = api.baseline(dsn=dsn, path=store)
     if form == "json":
         print_json([_record(head) for head in heads])
     elif form == "csv":
         print_records(_COLUMNS, map(_record, heads))
     elif heads:
-        say_table(_table(heads))
+        say_table(_table(heads, kept))
     else:
         say("There are no snapshots. Take one: pgflash snapshot")
 
@@ -140,7 +142,7 @@ def _record(head: SnapshotHead) -> dict[str, object]:
     }
 
 
-def _table(heads: tuple[SnapshotHead, ...]) -> ReportTable:
+def _table(heads: tuple[SnapshotHead, ...], kept: tuple[api.Baseline, ...]) -> ReportTable:
     rows = []
     zone = heads[-1].taken_at.tzinfo
     since = None
@@ -148,9 +150,9 @@ def _table(heads: tuple[SnapshotHead, ...]) -> ReportTable:
         began = "" if head.started_at == since else _second(head.started_at)
         since = head.started_at
         version = f"{head.major}.{head.server_version_num % 10_000}"
-        rows.append(
-            row(str(head.id), head.took_ms, _second(head.taken_at), began, head.origin, version)
-        )
+        of = ", ".join(one.name for one in kept if one.begin_id <= head.id <= one.end_id)
+        at = _second(head.taken_at)
+        rows.append(row(str(head.id), head.took_ms, at, began, head.origin, version, of))
     return ReportTable(
         id="snapshots",
         title="Snapshots",
@@ -161,8 +163,9 @@ def _table(heads: tuple[SnapshotHead, ...]) -> ReportTable:
             text("started_at", "server since"),
             text("origin", "origin"),
             text("version", "version"),
+            *([text("baseline", "kept as")] if kept else ()),
         ),
-        rows=tuple(rows),
+        rows=tuple(rows if kept else (replace(one, cells=one.cells[:-1]) for one in rows)),
     )
 
 

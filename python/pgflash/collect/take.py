@@ -4,7 +4,7 @@
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -38,7 +38,7 @@ select coalesce(min(backend_start), pg_catalog.pg_postmaster_start_time())
 """
 
 _TEXTS = """
-select distinct on (queryid) queryid, pg_catalog.left(query, 4000)
+select distinct on (queryid) queryid, pg_catalog.left(query, %s)
   from {schema}pg_stat_statements(true)
  where queryid = any(%s) and query is not null
 """
@@ -113,6 +113,7 @@ def _attempt(taking: _Taking, one: SectionDefinition, *, local: bool) -> None:
     if major < one.major_min:
         taking.missing[one.name] = f"PostgreSQL has it from version {one.major_min} on"
         return
+    one = replace(one, query=_for_version(one.query, major))
     try:
         if one.name == "server":
             _take_server(taking, one, local=local)
@@ -126,6 +127,11 @@ def _attempt(taking: _Taking, one: SectionDefinition, *, local: bool) -> None:
         raise  # the session has ended, not only this section
     except psycopg.Error as error:
         taking.missing[one.name] = error.diag.message_primary or str(error)
+
+
+def _for_version(query: str, major: int) -> str:
+    """Return a query with the lines that are for this version; for others they are comments."""
+    return query.replace("-- since 18: ", "") if major >= 18 else query
 
 
 def _keep(
@@ -181,7 +187,9 @@ def _take_statements(taking: _Taking, one: SectionDefinition) -> None:
     section = _take_delta(taking, one, query)
     if section is not None:
         wanted = [value for value in section.column("query_id") or () if value is not None]
-        texts = taking.connection.execute(_with_schema(_TEXTS, found.schema), (wanted,))
+        texts = taking.connection.execute(
+            _with_schema(_TEXTS, found.schema), (one.text_max, wanted)
+        )
         taking.queries |= dict(texts.fetchall())
 
 
@@ -212,8 +220,8 @@ def _with_schema(query: str, schema: str) -> sql.Composed:
 
 
 def _labels(kind: SectionDefinition) -> tuple[str, ...]:
-    """Return the columns that people see, unless these are what identifies a row."""
-    return () if kind.columns == kind.key else kind.columns
+    """Return the columns that people see, unless these are what identifies a row in a reading."""
+    return () if len(kind.columns) == len(kind.read_key) else kind.columns
 
 
 def _counted(

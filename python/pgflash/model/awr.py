@@ -22,7 +22,7 @@ class Source(enum.StrEnum):
 
     #: Every event was counted or timed.
     EXACT = "exact"
-    #: Seen in this share of the looks at all sessions.
+    #: Estimated from samples of all sessions.
     SAMPLED = "sampled"
     #: Computed from a model, or from assumptions that the table names.
     MODELLED = "modelled"
@@ -91,6 +91,10 @@ class Column:
     source: Source | None = Source.EXACT
     #: What the column means, if its title does not say it.
     note: str = ""
+    #: Only shown to those who ask for it.
+    optional: bool = False
+    #: Its texts keep their lines, such as those of a statement.
+    lines: bool = False
 
     @property
     def is_text(self) -> bool:
@@ -158,6 +162,12 @@ class Finding:
     table: str = ""
     #: What to do about it, a sentence; "" if nothing is to be done.
     advice: str = ""
+    #: The share of DB time that it is about; None if it is about none.
+    cost: float | None = None
+
+
+#: The rule whose finding sums up the period: it is no finding among others.
+HEADLINE = "where-the-time-went"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

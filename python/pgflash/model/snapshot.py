@@ -32,8 +32,8 @@ Value: TypeAlias = "str | int | float | bool | Sequence[Value] | None"
 Row: TypeAlias = tuple[Value, ...]
 
 #: Format version of a store's content. A store with a higher number is refused, an older one is
-#: read.
-FORMAT = 1
+#: read.  2 has baselines.
+FORMAT = 2
 
 #: The section that lists what is absent: (section, reason).
 MISSING = "missing"
@@ -96,12 +96,16 @@ class SectionDefinition:
     falls: Falls = Falls.RESET
     #: The two ends of a period say as much as all the snapshots in between.
     ends: bool = False
+    #: A gauge that is wanted of every snapshot of a period, not only of its ends.
+    every: bool = False
     #: The client's query.
     query: str = ""
     counts: tuple[DeltaCount, ...] = ()
     read_key: tuple[str, ...] = ()
     birth: str = ""
     limit: int = 0
+    #: Texts are kept to so many characters.
+    text_max: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +155,16 @@ class SnapshotHead:
         return self.server_version_num // 10_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """A period that is kept under a name: its snapshots are not dropped."""
+
+    name: str
+    begin_id: int
+    end_id: int
+    kept_at: datetime
+
+
 class SnapshotStore(Protocol):
     """A place where snapshots are kept."""
 
@@ -179,6 +193,10 @@ class SnapshotStore(Protocol):
 
     def queries(self, query_ids: Iterable[int]) -> dict[int, str]:
         """Return the texts of statements by their ids, as far as they are known."""
+        ...
+
+    def baselines(self) -> "tuple[Baseline, ...]":
+        """Return the periods that are kept under a name, in the order of their begins."""
         ...
 
 
@@ -230,6 +248,22 @@ def _by_id(heads: Sequence[SnapshotHead], wanted: int, where: str) -> SnapshotHe
         f"there is no snapshot {wanted}{where}: it holds {heads[0].id} to {heads[-1].id}",
         hint=_LIST_HINT,
     )
+
+
+def find_baseline(baselines: Sequence[Baseline], name: str, *, store: str = "") -> Baseline:
+    """Return the baseline of this name."""
+    for one in baselines:
+        if one.name == name:
+            return one
+    where = f" in {store}" if store else ""
+    names = ", ".join(one.name for one in baselines)
+    raise SnapshotError(
+        f'there is no baseline "{name}"{where}',
+        hint=f"There are: {names}." if names else f"Keep a period as one: {_KEEP}",
+    )
+
+
+_KEEP = "pgflash baseline keep NAME --from 10:00 --to 11:00"
 
 
 def heads_around(

@@ -77,9 +77,10 @@ select name,
         name="databases",
         kind=SectionKind.GAUGE,
         client="yes",
-        columns=("database_oid", "database"),
+        columns=("database_oid", "database", "frozen_age"),
         query="""
-select oid as database_oid, datname as database from pg_catalog.pg_database order by oid
+select oid as database_oid, datname as database, pg_catalog.age(datfrozenxid) as frozen_age
+  from pg_catalog.pg_database order by oid
 """,
     ),
     SectionDefinition(
@@ -146,6 +147,72 @@ select oid as tablespace_oid, spcname as tablespace from pg_catalog.pg_tablespac
         client="yes",
         reset="stats_reset",
         query="select * from pg_catalog.pg_stat_archiver",
+    ),
+    SectionDefinition(
+        name="replication",
+        kind=SectionKind.GAUGE,
+        client="yes",
+        columns=(
+            "application_name",
+            "client_address",
+            "state",
+            "sync_state",
+            "send_bytes",
+            "write_bytes",
+            "flush_bytes",
+            "replay_bytes",
+            "write_lag_ms",
+            "flush_lag_ms",
+            "replay_lag_ms",
+        ),
+        every=True,
+        query="""
+select r.application_name, r.client_addr::text as client_address, r.state, r.sync_state,
+       pg_catalog.pg_wal_lsn_diff(w.lsn, r.sent_lsn)::bigint as send_bytes,
+       pg_catalog.pg_wal_lsn_diff(w.lsn, r.write_lsn)::bigint as write_bytes,
+       pg_catalog.pg_wal_lsn_diff(w.lsn, r.flush_lsn)::bigint as flush_bytes,
+       pg_catalog.pg_wal_lsn_diff(w.lsn, r.replay_lsn)::bigint as replay_bytes,
+       (extract(epoch from r.write_lag) * 1000)::float8 as write_lag_ms,
+       (extract(epoch from r.flush_lag) * 1000)::float8 as flush_lag_ms,
+       (extract(epoch from r.replay_lag) * 1000)::float8 as replay_lag_ms
+  from pg_catalog.pg_stat_replication r
+ cross join (select case when pg_catalog.pg_is_in_recovery()
+                         then pg_catalog.pg_last_wal_receive_lsn()
+                         else pg_catalog.pg_current_wal_lsn() end as lsn) w
+ order by 1, 2
+""",
+    ),
+    SectionDefinition(
+        name="replication_slots",
+        kind=SectionKind.GAUGE,
+        client="yes",
+        columns=("slot", "slot_type", "database", "active", "wal_status", "retained_bytes"),
+        every=True,
+        query="""
+select s.slot_name as slot, s.slot_type, s.database, s.active, s.wal_status,
+       pg_catalog.pg_wal_lsn_diff(
+         case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn()
+              else pg_catalog.pg_current_wal_lsn() end, s.restart_lsn)::bigint as retained_bytes
+  from pg_catalog.pg_replication_slots s order by 1
+""",
+    ),
+    SectionDefinition(
+        name="standby",
+        kind=SectionKind.GAUGE,
+        client="yes",
+        columns=("status", "sender_host", "replay_bytes", "replay_age_ms"),
+        every=True,
+        query="""
+select r.status, r.sender_host,
+       pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_receive_lsn(),
+                                  pg_catalog.pg_last_wal_replay_lsn())::bigint as replay_bytes,
+       (extract(epoch from pg_catalog.clock_timestamp()
+                           - pg_catalog.pg_last_xact_replay_timestamp()) * 1000)::float8
+         as replay_age_ms
+  from (select pg_catalog.pg_is_in_recovery() as in_recovery) s
+  left join pg_catalog.pg_stat_wal_receiver r on true
+ where s.in_recovery
+""",
     ),
     SectionDefinition(
         name="wal_position",
@@ -330,6 +397,7 @@ select pg_catalog.pg_wal_lsn_diff(
             "swap_bytes",
             "swap_free_bytes",
         ),
+        every=True,
     ),
     SectionDefinition(
         name="statements",
@@ -339,11 +407,11 @@ select pg_catalog.pg_wal_lsn_diff(
         key=("database_oid", "user_oid", "query_id", "toplevel"),
         query="select * from {schema}pg_stat_statements(false)",
         counts=(
-            DeltaCount(name="calls", sources=("calls",)),
+            DeltaCount(name="calls", sources=("calls",), ranked=True),
             DeltaCount(name="rows", sources=("rows",)),
             DeltaCount(name="plan_time_ms", sources=("total_plan_time",)),
             DeltaCount(name="exec_time_ms", sources=("total_exec_time",), ranked=True),
-            DeltaCount(name="shared_blocks_hit", sources=("shared_blks_hit",)),
+            DeltaCount(name="shared_blocks_hit", sources=("shared_blks_hit",), ranked=True),
             DeltaCount(name="shared_blocks_read", sources=("shared_blks_read",), ranked=True),
             DeltaCount(name="shared_blocks_dirtied", sources=("shared_blks_dirtied",)),
             DeltaCount(name="shared_blocks_written", sources=("shared_blks_written",)),
@@ -357,7 +425,8 @@ select pg_catalog.pg_wal_lsn_diff(
         ),
         read_key=("dbid", "userid", "queryid", "toplevel"),
         birth="stats_since",
-        limit=100,
+        limit=120,
+        text_max=32000,
     ),
     SectionDefinition(
         name="relations",
@@ -384,6 +453,100 @@ select c.oid, pg_catalog.current_database() as database, n.nspname as schema, c.
         ),
         read_key=("oid",),
         limit=200,
+    ),
+    SectionDefinition(
+        name="relation_stats",
+        kind=SectionKind.DELTA,
+        client="yes",
+        columns=("database", "schema", "relation", "relkind"),
+        key=("database", "schema", "relation", "relkind"),
+        query="""
+select c.oid, pg_catalog.current_database() as database, n.nspname as schema, c.relname as relation,
+       c.relkind::text as relkind,
+       pg_catalog.pg_stat_get_blocks_fetched(c.oid) as blocks_looked_up,
+       pg_catalog.pg_stat_get_blocks_hit(c.oid) as blocks_hit,
+       case when c.relkind <> 'i' then pg_catalog.pg_stat_get_numscans(c.oid) end as seq_scans,
+       case when c.relkind <> 'i' then pg_catalog.pg_stat_get_tuples_returned(c.oid) end
+         as seq_rows,
+       case when c.relkind = 'i' then pg_catalog.pg_stat_get_numscans(c.oid) end as index_scans,
+-- since 18: pg_catalog.pg_stat_get_total_vacuum_time(c.oid) as vacuum_time_ms,
+-- since 18: pg_catalog.pg_stat_get_total_autovacuum_time(c.oid) as autovacuum_time_ms,
+       pg_catalog.pg_stat_get_tuples_inserted(c.oid) as rows_inserted,
+       pg_catalog.pg_stat_get_tuples_updated(c.oid) as rows_updated,
+       pg_catalog.pg_stat_get_tuples_hot_updated(c.oid) as rows_hot_updated,
+       pg_catalog.pg_stat_get_tuples_deleted(c.oid) as rows_deleted,
+       pg_catalog.pg_stat_get_vacuum_count(c.oid) as vacuums,
+       pg_catalog.pg_stat_get_autovacuum_count(c.oid) as autovacuums,
+       pg_catalog.pg_stat_get_analyze_count(c.oid) as analyzes,
+       pg_catalog.pg_stat_get_autoanalyze_count(c.oid) as autoanalyzes
+  from pg_catalog.pg_class c
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+ where c.relkind in ('r', 'i', 't', 'm') and pg_catalog.pg_stat_get_blocks_fetched(c.oid) > 0
+""",
+        counts=(
+            DeltaCount(name="blocks_looked_up", sources=("blocks_looked_up",), ranked=True),
+            DeltaCount(name="blocks_hit", sources=("blocks_hit",)),
+            DeltaCount(name="seq_scans", sources=("seq_scans",)),
+            DeltaCount(name="seq_rows", sources=("seq_rows",), ranked=True),
+            DeltaCount(name="index_scans", sources=("index_scans",)),
+            DeltaCount(name="rows_inserted", sources=("rows_inserted",), ranked=True),
+            DeltaCount(name="rows_updated", sources=("rows_updated",), ranked=True),
+            DeltaCount(name="rows_hot_updated", sources=("rows_hot_updated",)),
+            DeltaCount(name="rows_deleted", sources=("rows_deleted",), ranked=True),
+            DeltaCount(name="vacuums", sources=("vacuums",), ranked=True),
+            DeltaCount(name="autovacuums", sources=("autovacuums",), ranked=True),
+            DeltaCount(name="analyzes", sources=("analyzes",)),
+            DeltaCount(name="autoanalyzes", sources=("autoanalyzes",)),
+            DeltaCount(name="vacuum_time_ms", sources=("vacuum_time_ms",)),
+            DeltaCount(name="autovacuum_time_ms", sources=("autovacuum_time_ms",)),
+        ),
+        read_key=("oid",),
+        limit=100,
+    ),
+    SectionDefinition(
+        name="dead_rows",
+        kind=SectionKind.GAUGE,
+        client="yes",
+        columns=(
+            "database",
+            "schema",
+            "relation",
+            "live_rows",
+            "dead_rows",
+            "last_vacuum",
+            "last_autovacuum",
+            "frozen_age",
+        ),
+        query="""
+select pg_catalog.current_database() as database, n.nspname as schema, c.relname as relation,
+       pg_catalog.pg_stat_get_live_tuples(c.oid) as live_rows,
+       pg_catalog.pg_stat_get_dead_tuples(c.oid) as dead_rows,
+       pg_catalog.pg_stat_get_last_vacuum_time(c.oid) as last_vacuum,
+       pg_catalog.pg_stat_get_last_autovacuum_time(c.oid) as last_autovacuum,
+       pg_catalog.age(c.relfrozenxid) as frozen_age
+  from pg_catalog.pg_class c
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+ where c.relkind in ('r', 'm') and pg_catalog.pg_stat_get_dead_tuples(c.oid) > 0
+ order by 5 desc, 2, 3 limit 50
+""",
+    ),
+    SectionDefinition(
+        name="lock_waits",
+        kind=SectionKind.COUNTER,
+        about="locks by object",
+        columns=(
+            "database_oid",
+            "database",
+            "relation_oid",
+            "schema",
+            "relation",
+            "lock_type",
+            "lock_mode",
+            "samples",
+            "seconds",
+        ),
+        key=("database_oid", "relation_oid", "lock_type", "lock_mode"),
+        falls=Falls.RESTART,
     ),
     SectionDefinition(
         name="samples",

@@ -7,7 +7,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from pgflash.model.awr import Source
 from pgflash.model.words import count
-from pgflash.report.printed import MEANS, SIGNS
+from pgflash.report.printed import MEANS, SIGNS, visible
 
 
 @cache
@@ -23,4 +23,5 @@ def environment(package: str = "pgflash.report") -> Environment:
     made.globals["sources"] = [(source, SIGNS[source], MEANS[source]) for source in Source]
     made.globals["signs"] = SIGNS
     made.filters["number"] = count
+    made.filters["visible"] = visible
     return made

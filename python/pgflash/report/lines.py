@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from rich.cells import cell_len, get_character_cell_size
 
 from pgflash.model.awr import RowMark
-from pgflash.model.words import count
+from pgflash.model.words import count, things
 from pgflash.report.printed import SIGNS, PrintedColumn, PrintedRow, PrintedTable
 
-#: Of a report's lines.
-WIDTH = 100
+#: Of a report's lines, where no terminal is wider.
+WIDTH = 80
 #: Minimum width of a text column.
 _TEXT_MIN = 16
 #: A cell that names its row, or has a number in it, is not wrapped if it is no wider.
@@ -36,7 +36,19 @@ class Block:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return the text in lines no wider than WIDTH, broken at spaces if there are any."""
+    """Return the text in lines no wider than WIDTH, broken at spaces if there are any.
+
+    What begins with spaces stays that far from the edge.
+    """
+    lines: list[str] = []
+    for line in text.split("\n"):
+        indent = " " * min(len(line) - len(line.lstrip(" ")), width // 2)
+        lines += [indent + one for one in _wrapped(line.lstrip(" "), width - len(indent))]
+    return lines
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return one line of a text in lines no wider than WIDTH."""
     lines: list[str] = []
     line = ""
     for word in text.split(" "):
@@ -64,35 +76,39 @@ def _chopped(word: str, width: int) -> list[str]:
     return [*pieces, piece]
 
 
-def heading(text: str) -> Iterator[str]:
+def heading(text: str, width: int = WIDTH) -> Iterator[str]:
     """Yield a heading of a part."""
     yield text.upper()
-    yield "-" * WIDTH
+    yield "-" * width
 
 
-def hanging(head: str, text: str) -> Iterator[str]:
+def hanging(head: str, text: str, width: int = WIDTH) -> Iterator[str]:
     """Yield the text after its head, with further lines aligned under the first one."""
     indent = " " * len(head)
-    for number, line in enumerate(wrap(text, WIDTH - len(head))):
+    for number, line in enumerate(wrap(text, width - len(head))):
         yield (indent if number else head) + line
 
 
-def table_lines(table: PrintedTable) -> Iterator[str]:
+def table_lines(table: PrintedTable, width: int = WIDTH) -> Iterator[str]:
     """Yield a table of a report, with its title, its blocks and its notes."""
     yield ""
-    yield from wrap(f"{table.title} [{table.id}]", WIDTH)
+    yield from wrap(f"{table.title} [{table.id}]", width)
     if table.missing_reason:
-        yield from hanging("  ", f"No rows. {table.missing_reason}")
+        yield from hanging("  ", f"No rows. {table.missing_reason}", width)
         return
     if table.note:
-        yield from hanging("  ", table.note)
-    if not table.rows:
+        yield from hanging("  ", table.note, width)
+    if table.rows:
+        for block in blocks(table, width):
+            yield from ("", *block.head, block.ruler, *block.rows)
+    elif not table.zeros_left_out:
         yield "  Nothing to show."
         return
-    for block in blocks(table, WIDTH):
-        yield from ("", *block.head, block.ruler, *block.rows)
+    if table.zeros_left_out:
+        left_out = f"{things(table.zeros_left_out, 'row')} of zeros left out (--zeros)."
+        yield from hanging("  ", left_out, width)
     for note in table.column_notes:
-        yield from hanging("  ", note)
+        yield from hanging("  ", note, width)
 
 
 def blocks(table: PrintedTable, width: int) -> Iterator[Block]:
@@ -124,7 +140,7 @@ def _widths(table: PrintedTable) -> tuple[list[int], list[int]]:
     """Return the least and the most width that each column can use."""
     least, most = [], []
     for place, column in enumerate(table.columns):
-        cells = max((cell_len(row.cells[place].signed) for row in table.rows), default=0)
+        cells = max((_longest(row.cells[place].signed) for row in table.rows), default=0)
         head = max(cell_len(word) for word in column.title.split(" "))
         head = max(min(head, _TEXT_MIN), cell_len(_unit_text(column)))
         if not column.words or (place in (table.key or (0,)) and cells <= _WHOLE_MAX):
@@ -135,6 +151,10 @@ def _widths(table: PrintedTable) -> tuple[list[int], list[int]]:
         least.append(max(min(cells, floor), head))
         most.append(max(cells if column.words else least[-1], cell_len(column.title)))
     return least, most
+
+
+def _longest(text: str) -> int:
+    return max(map(cell_len, text.split("\n")))
 
 
 def _stretched(

@@ -13,17 +13,19 @@ characters that have a meaning in its own language.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, RowMark, Source, Unit, plain
 from pgflash.model.words import NOTHING, Scale, has_scale, print_number
 
+#: Longer texts are cut.
+TEXT_MAX = 2000
 #: The sign for a source if there is no room for its name.
 SIGNS = {Source.EXACT: "=", Source.SAMPLED: "~", Source.MODELLED: "^"}
 MEANS = {
     Source.EXACT: "counted or timed, each event of it",
-    Source.SAMPLED: "seen in this share of the looks at all sessions",
+    Source.SAMPLED: "estimated from samples of all sessions",
     Source.MODELLED: "computed from a model, or from what the table's note assumes",
 }
 _ROW_WORDS = {
@@ -44,6 +46,12 @@ class PrintedColumn:
     source: Source | None
     note: str
     words: bool
+    #: Its cells may be compared: all of them have its unit.
+    sortable: bool = True
+    #: Only shown to those who ask for it.
+    optional: bool = False
+    #: Its texts have lines.
+    lines: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +60,8 @@ class PrintedCell:
 
     text: str
     source: Source | None = None
+    #: The anchor of what it names, on a page.
+    link: str = ""
 
     @property
     def signed(self) -> str:
@@ -65,6 +75,10 @@ class PrintedRow:
 
     cells: tuple[PrintedCell, ...]
     mark: RowMark
+    #: It names something of which there was nothing.
+    zero: bool = False
+    #: Its own anchor, on a page.
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +95,13 @@ class PrintedTable:
     key: tuple[int, ...]
     #: Rows that were left out at the end.
     rows_left_out: int
+    #: Rows that were left out since there was nothing of what they name.
+    zeros_left_out: int = 0
+
+    @property
+    def zeros(self) -> int:
+        """The number of its rows that name something of which there was nothing."""
+        return sum(row.zero for row in self.rows)
 
     @property
     def column_notes(self) -> tuple[str, ...]:
@@ -90,13 +111,23 @@ class PrintedTable:
 
 
 def print_table(
-    table: ReportTable, *, rows_max: int | None = None, text_max: int = 2000, signs: bool = True
+    table: ReportTable,
+    *,
+    rows_max: int | None = None,
+    text_max: int = TEXT_MAX,
+    signs: bool = True,
+    zeros: bool = True,
+    optional: bool = True,
 ) -> PrintedTable:
     """Return the table's texts: at most this many first rows, and characters in a text.
 
-    Without SIGNS, which a page explains, nothing says where a number comes from.
+    Without SIGNS, which a page explains, nothing says where a number comes from.  ZEROS are rows
+    that name something of which there was nothing, OPTIONAL the columns that few people ask for.
     """
-    kept = _kept(table.rows, rows_max)
+    if not optional:
+        table = _without_optional(table)
+    found = [row for row in table.rows if zeros or not is_zero(row, table)]
+    kept = _kept(found, rows_max)
     scales = _scales(table)
     return PrintedTable(
         id=table.id,
@@ -110,18 +141,61 @@ def print_table(
                 source=column.source if signs and not column.is_text else None,
                 note=visible(column.note),
                 words=column.is_text,
+                sortable=not _has_units(table, place),
+                optional=column.optional,
+                lines=column.lines,
             )
-            for column, scale in zip(table.columns, scales, strict=True)
+            for place, (column, scale) in enumerate(zip(table.columns, scales, strict=True))
         ),
-        rows=tuple(_print_row(row, table.columns, scales, text_max, signs) for row in kept),
+        rows=tuple(_print_row(row, table, scales, text_max, signs) for row in kept),
         key=tuple(place for place, column in enumerate(table.columns) if column.name in table.key),
-        rows_left_out=len(table.rows) - len(kept),
+        rows_left_out=len(found) - len(kept),
+        zeros_left_out=len(table.rows) - len(found),
+    )
+
+
+def is_zero(row: Row, table: ReportTable) -> bool:
+    """Tell whether a row says of something that there was nothing.
+
+    Rows that are moments or ranges stay: nothing is what they say then.
+    """
+    if row.mark is not RowMark.PLAIN or table.columns[0].unit is not Unit.TEXT:
+        return False
+    numbers = [
+        plain(cell)
+        for column, cell in zip(table.columns, row.cells, strict=True)
+        if not column.is_text and cell is not None
+    ]
+    return bool(numbers) and all(one == 0 for one in numbers)
+
+
+def _without_optional(table: ReportTable) -> ReportTable:
+    kept = [place for place, column in enumerate(table.columns) if not column.optional]
+    return replace(
+        table,
+        columns=tuple(table.columns[place] for place in kept),
+        rows=tuple(
+            replace(row, cells=tuple(row.cells[place] for place in kept)) for row in table.rows
+        ),
+    )
+
+
+def _has_units(table: ReportTable, place: int) -> bool:
+    """Tell whether cells of a column have units of their own."""
+    cells = (row.cells[place] for row in table.rows)
+    return any(
+        isinstance(one, Number) and one.unit is not table.columns[place].unit for one in cells
     )
 
 
 def visible(text: str) -> str:
     """Return the text on one line, with unprintable characters as their codes."""
     return re.sub(r"\s+", " ", "".join(map(_visible_character, text))).strip()
+
+
+def visible_lines(text: str) -> str:
+    """Return the text with its lines and spaces, and unprintable characters as their codes."""
+    return "\n".join(shown(line.expandtabs(4)).rstrip() for line in text.strip().splitlines())
 
 
 def shown(line: str) -> str:
@@ -168,28 +242,28 @@ def _side_by_side(column: Column, table: ReportTable) -> str:
     return name.removesuffix("_first").removesuffix("_second")
 
 
-def _kept(rows: tuple[Row, ...], rows_max: int | None) -> tuple[Row, ...]:
+def _kept(rows: Sequence[Row], rows_max: int | None) -> Sequence[Row]:
     """Return the first rows, and those of the others that are sums."""
     if rows_max is None or len(rows) <= rows_max:
         return rows
     sums = (RowMark.TOTAL, RowMark.RESIDUAL, RowMark.REST)
-    return rows[:rows_max] + tuple(row for row in rows[rows_max:] if row.mark in sums)
+    return [*rows[:rows_max], *(row for row in rows[rows_max:] if row.mark in sums)]
 
 
 def _print_row(
-    row: Row, columns: Sequence[Column], scales: Sequence[Scale], text_max: int, signs: bool
+    row: Row, table: ReportTable, scales: Sequence[Scale], text_max: int, signs: bool
 ) -> PrintedRow:
     own = _scales_within(row)
     cells = [
         _print_cell(cell, column, scale, row, own, text_max)
-        for cell, column, scale in zip(row.cells, columns, scales, strict=True)
+        for cell, column, scale in zip(row.cells, table.columns, scales, strict=True)
     ]
     if not signs:
         cells = [PrintedCell(text=cell.text) for cell in cells]
     word = _ROW_WORDS.get(row.mark)
     if word is not None and cells:
         cells[0] = PrintedCell(text=f"{cells[0].text} ({word})", source=cells[0].source)
-    return PrintedRow(cells=tuple(cells), mark=row.mark)
+    return PrintedRow(cells=tuple(cells), mark=row.mark, zero=is_zero(row, table))
 
 
 def _scales_within(row: Row) -> dict[Unit, Scale]:
@@ -215,6 +289,8 @@ def _print_cell(
     if isinstance(value, str):
         if column.unit is Unit.TIME:
             return PrintedCell(text=print_time(value))
+        if column.lines:
+            return PrintedCell(text=visible_lines(value))
         shown = visible(value)
         if len(shown) > text_max:
             shown = shown[: text_max - 1].rstrip() + "…"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pgflash.model.awr import ReportTable
 from pgflash.model.chart import Chart
 from pgflash.report.drawing import Figure, figures_of
-from pgflash.report.printed import PrintedTable, print_table
+from pgflash.report.printed import TEXT_MAX, PrintedTable, print_table
 
 #: With this, a file stays below a megabyte: the JSON form has all rows.
 ROWS_MAX = 400
@@ -29,12 +29,13 @@ def show(
     charts: Sequence[Chart] = (),
     *,
     rows_max: int = ROWS_MAX,
+    text_max: int = TEXT_MAX,
     folded: bool = False,
     findings: Sequence[int] = (),
 ) -> Shown:
     """Return a table with the charts of its numbers."""
     return Shown(
-        printed=print_table(table, rows_max=rows_max),
+        printed=print_table(table, rows_max=rows_max, text_max=text_max),
         figures=figures_of(charts, about=table.title),
         folded=folded,
         findings=tuple(findings),

@@ -18,7 +18,15 @@ __all__ = ["FileStore", "OpenStore", "PgStore", "open_store"]
 
 
 class OpenStore(SnapshotStore, Protocol):
-    """A store that is closed at the end of its block."""
+    """A store that is closed at the end of its block, and in which periods can be kept."""
+
+    def keep(self, name: str, begin_id: int, end_id: int) -> None:
+        """Keep the snapshots from one to another under a name that is free."""
+        ...
+
+    def release(self, name: str) -> None:
+        """Drop a baseline; its snapshots are as old as they are."""
+        ...
 
     def close(self) -> None:
         """Close it."""

@@ -25,6 +25,7 @@ import msgspec
 from pgflash.model.collected import Counted, LastSnapshot, NewSnapshot, Rows
 from pgflash.model.snapshot import (
     FORMAT,
+    Baseline,
     Section,
     SnapshotError,
     SnapshotHead,
@@ -59,6 +60,16 @@ create table snapshot_queries (query_id integer primary key, query text not null
 create table snapshot_last (
     section text primary key, snapshot_id integer not null, content blob not null);
 """
+
+#: Made with the first baseline: then the file has FORMAT, and an older pgflash refuses it, since it
+#: would drop the snapshots.
+_BASELINES = """
+create table if not exists baselines (
+    name text primary key, begin_id integer not null, end_id integer not null,
+    kept_at real not null)
+"""
+#: What a baseline's snapshots name is used for ever.
+_FOR_EVER = float("inf")
 
 _HEAD = (
     "s.snapshot_id, s.taken_at, s.started_at, s.previous_id, s.took_ms, s.origin, "
@@ -111,7 +122,7 @@ class FileStore:
                     for statement in _TABLES.split(";\n"):
                         self._connection.execute(statement)
                     self._connection.execute(f"pragma application_id = {_APPLICATION_ID}")
-                    self._connection.execute(f"pragma user_version = {FORMAT}")
+                    self._connection.execute("pragma user_version = 1")
         if self._pragma("application_id") != _APPLICATION_ID:
             raise SnapshotError(
                 f'"{self._path}" is not a file of snapshots', hint="Name another with --store."
@@ -173,7 +184,60 @@ class FileStore:
         rows = self._rows("select query_id, query from snapshot_queries")
         return {number: text for number, text in rows if number in wanted}
 
+    def baselines(self) -> tuple[Baseline, ...]:
+        """Return the periods that are kept under a name."""
+        if not self._has_baselines():
+            return ()
+        rows = self._rows(
+            "select name, begin_id, end_id, kept_at from baselines order by begin_id, end_id, name"
+        )
+        return tuple(
+            Baseline(
+                name=name, begin_id=begin, end_id=end, kept_at=datetime.fromtimestamp(kept, UTC)
+            )
+            for name, begin, end, kept in rows
+        )
+
+    def _has_baselines(self) -> bool:
+        return bool(self._rows("select 1 from sqlite_master where name = 'baselines'"))
+
     # ---- writing
+
+    def keep(self, name: str, begin_id: int, end_id: int) -> None:
+        """Keep the snapshots from one to another under a name that is free."""
+        with self._transaction():
+            self._execute(_BASELINES)
+            self._execute(f"pragma user_version = {FORMAT}")
+            self._execute(
+                "insert into baselines values (?, ?, ?, ?)", name, begin_id, end_id, time.time()
+            )
+            self._use(_FOR_EVER, self._named(begin_id, end_id))
+
+    def release(self, name: str) -> None:
+        """Drop a baseline; its snapshots are as old as they are."""
+        with self._transaction():
+            kept: set[int] = set()
+            for one in self.baselines():
+                if one.name != name:
+                    kept |= self._named(one.begin_id, one.end_id)
+            rows = self._rows("select query_id from snapshot_queries where used_at = ?", _FOR_EVER)
+            self._use(time.time(), {number for (number,) in rows} - kept)
+            self._execute("delete from baselines where name = ?", name)
+
+    def _named(self, begin_id: int, end_id: int) -> set[int]:
+        """Return the statements that these snapshots name."""
+        return {
+            int(number)
+            for _, section in self.sections_between(begin_id - 1, end_id, "statements")
+            for number in section.column("query_id") or ()
+            if isinstance(number, int)
+        }
+
+    def _use(self, moment: float, query_ids: Iterable[int]) -> None:
+        for number in query_ids:
+            self._execute(
+                "update snapshot_queries set used_at = ? where query_id = ?", moment, number
+            )
 
     @contextlib.contextmanager
     def adding(self, system_identifier: str) -> Iterator[LastSnapshot | None]:
@@ -214,7 +278,7 @@ class FileStore:
         for number, text in new.queries.items():
             self._execute(
                 "insert into snapshot_queries values (?, ?, ?) "
-                "on conflict do update set used_at = excluded.used_at",
+                "on conflict do update set used_at = max(used_at, excluded.used_at)",
                 number,
                 text,
                 time.time(),
@@ -226,7 +290,15 @@ class FileStore:
         moment = before.timestamp()
         with self._transaction():
             self._execute("delete from snapshot_queries where used_at < ?", moment)
-            return self._execute("delete from snapshots where taken_at < ?", moment).rowcount
+            kept = (
+                "and not exists (select 1 from baselines where snapshot_id between begin_id "
+                "and end_id)"
+                if self._has_baselines()
+                else ""
+            )
+            return self._execute(
+                f"delete from snapshots where taken_at < ? {kept}", moment
+            ).rowcount
 
     def close(self) -> None:
         """Close the file."""

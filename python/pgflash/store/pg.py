@@ -14,6 +14,7 @@ from psycopg import sql
 
 from pgflash import __version__
 from pgflash.model.snapshot import (
+    Baseline,
     Section,
     SnapshotError,
     SnapshotHead,
@@ -25,6 +26,8 @@ _MAY_DROP = (
     "docs/guide/roles.md names the rights; the server drops old snapshots by itself "
     "(pgflash.snapshot_retention)."
 )
+
+_MAY_KEEP = "docs/guide/roles.md names the rights."
 
 _HEAD = (
     "s.snapshot_id, s.taken_at, s.started_at, s.previous_id, s.took_ms, s.origin, "
@@ -113,6 +116,39 @@ class PgStore:
                 [*query_ids],
             )
         return dict(rows)
+
+    def baselines(self) -> tuple[Baseline, ...]:
+        """Return the periods that are kept under a name; none of an extension before 0.2."""
+        with said("read the baselines"):
+            table = sql.Identifier(self._schema, "pgflash_baselines").as_string(self._connection)
+            ((known,),) = self._query("select pg_catalog.to_regclass(%s) is not null", table)
+            rows = (
+                self._query(
+                    "select name, begin_id, end_id, kept_at from {schema}.pgflash_baselines "
+                    "order by begin_id, end_id, name"
+                )
+                if known
+                else ()
+            )
+        return tuple(
+            Baseline(name=name, begin_id=begin, end_id=end, kept_at=kept_at)
+            for name, begin, end, kept_at in rows
+        )
+
+    def keep(self, name: str, begin_id: int, end_id: int) -> None:
+        """Keep the snapshots from one to another under a name that is free."""
+        with said("keep a baseline", hint=_MAY_KEEP):
+            self._query(
+                "select {schema}.pgflash_baseline_keep(%s::text, %s::bigint, %s::bigint)",
+                name,
+                begin_id,
+                end_id,
+            )
+
+    def release(self, name: str) -> None:
+        """Drop a baseline; its snapshots are as old as they are."""
+        with said("drop a baseline", hint=_MAY_KEEP):
+            self._query("select {schema}.pgflash_baseline_drop(%s::text)", name)
 
     def close(self) -> None:
         """Close the connection."""

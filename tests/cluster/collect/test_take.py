@@ -81,6 +81,11 @@ def test_every_section_is_there_or_explained(server: Server, tmp_path: Path) -> 
         assert isinstance(row["blocks_read"], int)
         assert row["blocks_read"] >= 3 * 1250
         assert (row["schema"], row["relkind"], row["tablespace"]) == ("public", "r", "pg_default")
+        (stats,) = (r for r in sections["relation_stats"].records() if r["relation"] == "t")
+        assert (stats["database"], stats["schema"]) == ("postgres", "public")
+        assert stats["seq_scans"] >= 3  # type: ignore[operator]
+        # It was read a moment later.
+        assert stats["blocks_looked_up"] >= row["blocks_read"] + row["blocks_hit"]  # type: ignore[operator]
 
         if has_contrib(server.install, "pg_stat_statements"):
             records = sections["statements"].records()

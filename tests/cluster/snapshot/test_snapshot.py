@@ -7,6 +7,7 @@ All on one server; what happens to servers is in test_snapshot_servers.py.
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -294,6 +295,102 @@ def test_settings_that_may_hold_a_password_are_not_kept(server: Server, database
             connection.execute("alter system reset archive_command")
             connection.execute("alter system reset primary_conninfo")
             connection.execute("select pg_reload_conf()")
+
+
+@every_major
+def test_what_postgresql_counts_of_tables_is_what_was_done_to_them(
+    server: Server, database: str
+) -> None:
+    with server.connect(database) as connection, open_store(dsn=server.conninfo(database)) as store:
+        connection.execute(
+            "create table t (id int primary key, n int) with (autovacuum_enabled = off)"
+        )
+        connection.execute("insert into t select i, 0 from generate_series(1, 1000) i")
+        hand_in(connection)
+        take(connection)
+        connection.execute("update t set n = 1 where id <= 300")
+        connection.execute("delete from t where id > 900")
+        connection.execute("select count(*) from t")
+        hand_in(connection)
+        second = take(connection)
+        connection.execute("vacuum analyze t")
+        hand_in(connection)
+        third = take(connection)
+        changed, vacuumed = (
+            {row["relation"]: row for row in store.sections(one)["relation_stats"].records()}
+            for one in (second, third)
+        )
+        (dead,) = (
+            row for row in store.sections(second)["dead_rows"].records() if row["relation"] == "t"
+        )
+        left = {row["relation"] for row in store.sections(third)["dead_rows"].records()}
+    row = changed["t"]
+    assert (row["schema"], row["relkind"], row["database"]) == ("public", "r", database)
+    assert (row["rows_updated"], row["rows_deleted"], row["rows_inserted"]) == (300, 100, 0)
+    assert row["blocks_looked_up"] >= row["blocks_hit"] > 0  # type: ignore[operator]
+    assert changed["t_pkey"]["relkind"] == "i"
+    assert changed["t_pkey"]["blocks_looked_up"] > 0  # type: ignore[operator]
+    assert (dead["dead_rows"], dead["live_rows"]) == (400, 900)
+    assert (vacuumed["t"]["vacuums"], vacuumed["t"]["analyzes"]) == (1, 1)
+    assert "t" not in left
+    # 18 takes the times, the others have none.
+    timed = vacuumed["t"]["vacuum_time_ms"]
+    assert (timed is not None) == (server.install.major >= 18)
+
+
+def test_a_baseline_keeps_its_snapshots_from_the_retention(server: Server, database: str) -> None:
+    with (
+        server.connect(database) as connection,
+        PgStore(server.conninfo(database)) as store,
+    ):
+        ids = [take(connection) for _ in range(5)]
+        connection.execute(
+            "insert into odd.pgflash_snapshot_queries (query_id, query, used_at)"
+            " values (77, 'select 77', '2020-01-01'), (78, 'select 78', '2020-01-01')"
+        )
+        # The third names a statement.
+        connection.execute(
+            "insert into odd.pgflash_snapshot_sections values (%s, 'samples', 'delta', %s)"
+            " on conflict (snapshot_id, section) do update set content = excluded.content",
+            (ids[2], '{"columns": ["bucket", "query_id"], "rows": [["x", 77], ["x", null]]}'),
+        )
+        assert store.baselines() == ()
+        store.keep("monday", ids[1], ids[3])
+        (kept,) = store.baselines()
+        assert (kept.name, kept.begin_id, kept.end_id) == ("monday", ids[1], ids[3])
+        assert store.drop(datetime.max.replace(tzinfo=UTC)) == 2
+        assert [head.id for head in store.list()] == ids[1:4]
+        assert len(store.sections(ids[2])) > 10
+        assert store.queries([77, 78]) == {77: "select 77"}
+        with pytest.raises(SessionError, match="duplicate key"):
+            store.keep("monday", ids[1], ids[2])
+        with pytest.raises(SessionError, match="foreign key"):
+            store.keep("gone", ids[0], ids[2])
+        # Who only looks keeps and drops none.
+        connection.execute("set role pg_monitor")
+        for query in ("baseline_keep('x', 1, 2)", "baseline_drop('monday')"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"select odd.pgflash_{query}")
+        connection.execute("reset role")
+
+        store.keep("two", ids[2], ids[3])
+        store.release("monday")
+        store.drop(datetime.max.replace(tzinfo=UTC))
+        assert [head.id for head in store.list()] == ids[2:4]
+        assert store.queries([77]) == {77: "select 77"}
+        store.release("two")
+        connection.execute(
+            "update odd.pgflash_snapshot_queries set used_at = '2020-01-01' where query_id = 77"
+        )
+        store.drop(datetime.max.replace(tzinfo=UTC))
+        assert store.list() == ()
+        assert store.queries([77]) == {}
+
+
+def hand_in(connection: Connection) -> None:
+    """Have a session's counts in the server's statistics."""
+    connection.execute("select pg_stat_force_next_flush()")
+    connection.execute("select 1")
 
 
 # ---- relations keep their names

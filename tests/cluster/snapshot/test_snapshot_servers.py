@@ -263,6 +263,31 @@ def test_a_standby_says_so_and_is_collected_from_outside(
         (record,) = sections["server"].records()
         assert record["in_recovery"] is True
         assert number(sections["wal_position"], "wal_bytes") > 0
+        (own,) = sections["standby"].records()
+        assert own["status"] == "streaming"
+        assert (own["replay_bytes"] or 0) >= 0  # type: ignore[operator]
+
+    # The primary knows how far behind it is, also while it cannot replay.
+    with standby.connect() as connection:
+        connection.execute("select pg_wal_replay_pause()")
+    with primary.connect() as connection:
+        connection.execute("select pg_create_physical_replication_slot('nobody', true)")
+        connection.execute(
+            "create table t as select repeat('x', 500) from generate_series(1, 5000)"
+        )
+        (taken,) = connection.execute("select pgflash_snapshot()").fetchone() or (0,)
+    with open_store(dsn=primary.conninfo()) as store:
+        sections = store.sections(taken)
+        (receiver,) = sections["replication"].records()
+        assert receiver["state"] == "streaming"
+        # 5,000 rows of 500 bytes are logged with their bytes.
+        assert (receiver["replay_bytes"] or 0) >= 5000 * 500  # type: ignore[operator]
+        (slot,) = sections["replication_slots"].records()
+        assert (slot["slot"], slot["active"]) == ("nobody", False)
+        assert (slot["retained_bytes"] or 0) >= 5000 * 500  # type: ignore[operator]
+        assert sections["standby"].rows == ()
+    with standby.connect() as connection:
+        connection.execute("select pg_wal_replay_resume()")
 
 
 def test_relations_of_other_databases_are_named_by_who_is_there(

@@ -8,9 +8,9 @@ import pytest
 
 from pgflash.analyze import make_period, make_report
 from pgflash.analyze.consistency import contradictions_of
-from pgflash.model.awr import AwrReport, ReportTable, RowMark, Source, Unit, plain
+from pgflash.model.awr import AwrReport, Number, ReportTable, RowMark, Source, Unit, plain
 from pgflash.session import SIGNATURE
-from support.busy import busy_period, busy_store
+from support.busy import STATEMENTS, busy_period, busy_store
 from support.periods import Rows, Shelf
 
 TABLES = (
@@ -23,16 +23,27 @@ TABLES = (
     "io-tablespaces",
     "io-function-filetype",
     "wal",
+    "checkpoints",
+    "vacuum",
+    "replication",
+    "replication-slots",
     "flash-cache",
     "flash-cache-advice",
     "segments-reads",
     "segments-read-time",
     "segments-writes",
+    "segments-logical-reads",
+    "segments-row-locks",
+    "locks",
     "segments-cached",
     "sql-elapsed",
+    "sql-cpu",
     "sql-reads",
+    "sql-gets",
+    "sql-executions",
     "sql-wal",
     "sql-temp",
+    "sql-text",
     "host-vmstat",
     "host-iostat",
     "cpu-over-time",
@@ -214,6 +225,20 @@ def test_an_average_of_more_than_its_class_s_time_is_a_contradiction(report: Awr
     assert said.startswith("Commit: ")
 
 
+def test_every_statement_that_a_ranking_names_stands_as_a_whole(report: AwrReport) -> None:
+    table = report.table("sql-text")
+    named = {
+        str(one)
+        for ranking in ("sql-elapsed", "sql-reads", "sql-wal")
+        for one in report.table(ranking).values("query_id")
+        if one
+    }
+    assert dict(zip(table.values("query_id"), table.values("query"), strict=True)) == {
+        one: STATEMENTS[int(one)][0] for one in named
+    }
+    assert table.columns[table.index("query")].lines
+
+
 def test_statements_of_our_own_are_not_ranked_and_a_note_counts_them() -> None:
     texts = {
         1: "select * from stock",
@@ -268,3 +293,56 @@ def test_settings_of_the_session_that_took_the_snapshot_are_not_the_servers() ->
     changed = report.table("settings-changed")
     assert changed.values("name") == ("work_mem",)
     assert (changed.values("before"), changed.values("after")) == (("(default)",), ("8192",))
+
+
+def test_segments_are_ranked_by_the_blocks_that_were_looked_up(report: AwrReport) -> None:
+    table = report.table("segments-logical-reads")
+    assert table.values("relation") == ("stock", "stock_pkey", "all others", "all")
+    stock = row_of(table, "stock")
+    assert (stock["looked_up"], stock["blocks_read"]) == (180_000, 20_000)
+    assert stock["hit_share"] == pytest.approx(80 / 90)
+    assert row_of(table, "all")["looked_up"] == 2 * (90_000 + 20_000 + 2_000)
+
+
+def test_without_the_extension_logical_reads_are_those_of_the_client(report: AwrReport) -> None:
+    rows: Rows = [
+        {"relation": "t", "database": "app", "relkind": "r", "blocks_read": 3, "blocks_hit": 7}
+    ]
+    store = Shelf()
+    store.put(0, {"slru": []})
+    store.put(10, {"relations": rows})
+    table = make_report(make_period(store, 1, 2)).table("segments-logical-reads")
+    assert row_of(table, "t")["looked_up"] == 10
+
+
+def test_statements_are_ranked_by_gets_and_by_calls(report: AwrReport) -> None:
+    gets, calls = report.table("sql-gets"), report.table("sql-executions")
+    read = STATEMENTS[77]
+    first = row_of(gets, read[0])
+    assert first["gets"] == 2 * read[1] * (90 + 13)
+    assert first["per_call"] == 103
+    assert row_of(calls, read[0])["calls"] == 2 * read[1]
+    assert row_of(calls, read[0])["per_s"] == pytest.approx(2 * read[1] / 1200)
+    assert row_of(calls, "all statements")["elapsed_s"] == pytest.approx(80.0)
+
+
+def test_cpu_by_statement_is_sampled_and_named_so(report: AwrReport) -> None:
+    table = report.table("sql-cpu")
+    row = row_of(table, STATEMENTS[77][0])
+    # 6 of 600 looks in each of 20 minutes.
+    assert row["cpu_s"] == pytest.approx(12.0)
+    assert row["share"] == pytest.approx(1.0)
+    assert row["error_s"] == pytest.approx(12.0 / (6 * 20) ** 0.5)
+    assert row["per_call_ms"] == pytest.approx(6.0)
+    assert row["database"] == "shop"
+    assert table.columns[table.index("cpu_s")].source is Source.SAMPLED
+    assert "not count processor time by statement" in table.note
+
+
+def test_a_commit_waits_for_the_class_commit_on_average(report: AwrReport) -> None:
+    table = report.table("summary")
+    (cell,) = [row.cells[1] for row in table.rows if row.cells[0] == "wait for a commit"]
+    # Two intervals: 6 s of syncs and 5 s behind others, of 990 commits.
+    assert isinstance(cell, Number)
+    assert cell.value == pytest.approx(1000 * 11 / 990)
+    assert (cell.unit, cell.source) == (Unit.MILLISECONDS, Source.SAMPLED)

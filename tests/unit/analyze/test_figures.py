@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pgflash.analyze import Period, make_report
-from pgflash.analyze.figures import checkpoints, databases, stock_io, wal
+from pgflash.analyze.figures import buffer_writes, checkpoints, databases, stock_io, wal
 from pgflash.analyze.parts import db_time
 from pgflash.analyze.period import make_period
 from pgflash.model.awr import AwrReport
@@ -76,6 +76,19 @@ def test_the_checkpoint_has_one_name_on_all_majors(sample: Sample) -> None:
     assert found.requested == sample.did["checkpoints"]
     assert found.timed == 0
     assert found.buffers_written > 0
+
+
+def test_every_major_tells_who_wrote_dirty_buffers(sample: Sample) -> None:
+    found, done = buffer_writes(sample.period), checkpoints(sample.period)
+    assert found is not None
+    assert done is not None
+    # The table is larger than shared_buffers, and each scan needs buffers for it.
+    assert found.allocated > 0
+    assert found.by_clients is not None
+    assert (done.done is not None) == (sample.major >= 18)
+    assert (done.restartpoints is not None) == (sample.major >= 17)
+    rows = {row.cells[0] for row in sample.report.table("checkpoints").rows}
+    assert ("blocks written by clients" in rows) == (sample.major >= 16)
 
 
 def test_the_wal_is_what_its_position_says(sample: Sample) -> None:

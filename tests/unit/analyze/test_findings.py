@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from pgflash.analyze import make_period, make_report
-from pgflash.analyze.findings import HEADLINE, RULES, SUMS, find
+from pgflash.analyze.findings import RULES, SUMS, find
 from pgflash.analyze.parts import db_time
-from pgflash.model.awr import Finding, RowMark, Severity
+from pgflash.analyze.rules import WARN_MIN
+from pgflash.model.awr import HEADLINE, Finding, RowMark, Severity
 from pgflash.model.snapshot import Value
 from support.periods import Rows, Shelf
 
@@ -76,7 +77,22 @@ def seen(*waits: tuple[str | None, str | None, int], looks: int = 6000) -> Secti
     }
 
 
-GAUGES = ("server", "settings", "advice", "samples", "sample_looks", "statements", "relations")
+def slot(**facts: Value) -> Sections:
+    """Return a replication slot."""
+    return {"replication_slots": [{"slot": "old", "slot_type": "physical", **facts}]}
+
+
+GAUGES = (
+    "server",
+    "settings",
+    "advice",
+    "samples",
+    "sample_looks",
+    "statements",
+    "relations",
+    "databases",
+    "replication_slots",
+)
 
 
 def findings_of(sections: Sections, begin: Sections | None = None) -> dict[str, Finding]:
@@ -258,6 +274,27 @@ CASES = (
         severity=Severity.NOTE,
     ),
     Case(
+        rule="full-page-images",
+        yes=server() | {"stat_wal": [{"wal_fpi": 54_000, "wal_bytes": 500_000_000}]},
+        no=server() | {"stat_wal": [{"wal_fpi": 54_000, "wal_bytes": 5_000_000_000}]},
+        says="54,000 full-page images, 90.0 a second, were up to 88 % of the WAL.",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="transaction-ids",
+        yes=server() | {"databases": [{"database": "shop", "frozen_age": 1_200_000_000}]},
+        no=server() | {"databases": [{"database": "shop", "frozen_age": 200_000_000}]},
+        says="The database shop has rows that no vacuum has frozen for 1.2 billion transactions",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="retained-wal",
+        yes=server() | slot(active=False, retained_bytes=5 * 2**30),
+        no=server() | slot(active=True, retained_bytes=5 * 2**30),
+        says="The replication slot old, which nobody reads, keeps 5.00 GB of WAL.",
+        severity=Severity.WARNING,
+    ),
+    Case(
         rule="temporary-files",
         yes=server(temp_bytes=600 * 5 * 2**20, temp_files=10),
         no=server(temp_bytes=600 * 2**10, temp_files=10),
@@ -423,7 +460,7 @@ def test_a_fast_sync_is_no_reason_to_buy_flash() -> None:
         "wal": [{"syncs": 300_000, "sync_time_ms": 100_000.0}]
     }
     finding = findings_of(sections)["commit-waits"]
-    assert finding.severity is Severity.NOTE
+    assert finding.severity is Severity.WARNING  # it costs a third of DB time all the same
     assert "a sync of the WAL took 333 µs on average" in finding.sentence
     assert "pg_wal on flash" not in finding.advice
 
@@ -500,3 +537,76 @@ def test_a_total_that_is_not_the_sum_of_its_rows_is_named() -> None:
     ]
     told = " ".join((found.sentence, *found.evidence))
     assert "the rows add up to 300 s, the total says 7 s" in told
+
+
+def test_what_costs_more_is_no_less_serious_and_stands_no_later() -> None:
+    sections = with_io(
+        ("data", "read", "disk", 10_000, 90_000.0),
+        ("wal", "sync", "disk", 300_000, 120_000.0),
+        ("data", "write", "disk", 10_000, 30_000.0),
+    ) | {"wal": [{"syncs": 300_000, "sync_time_ms": 120_000.0}]}
+    found = findings_of(sections)
+    costly = [one for one in found.values() if one.cost is not None]
+    assert [one.rule for one in costly] == ["commit-waits", "disk-reads", "configuration-waits"]
+    assert [one.cost for one in costly] == pytest.approx([0.4, 0.3, 0.1])
+    assert [one.severity for one in costly] == [
+        Severity.WARNING if (one.cost or 0) >= WARN_MIN else Severity.NOTE for one in costly
+    ]
+    # What sums it up is as serious as the worst of it.
+    assert found[HEADLINE].severity is Severity.WARNING
+
+
+def test_full_page_images_cost_what_writes_of_the_wal_take() -> None:
+    sections = with_io(
+        ("wal", "write", "disk", 10_000, 150_000.0), ("wal", "sync", "disk", 10_000, 150_000.0)
+    ) | {
+        "stat_wal": [{"wal_fpi": 54_000, "wal_bytes": 54_000 * 8192}],
+        "settings": [{"name": "wal_compression", "setting": "lz4"}],
+    }
+    finding = findings_of(sections)["full-page-images"]
+    assert finding.cost == pytest.approx(0.5)
+    assert finding.severity is Severity.WARNING
+    assert "up to 100 % of the WAL" in finding.sentence
+    assert "wal_compression" not in finding.advice
+
+
+def test_a_few_full_page_images_are_as_it_has_to_be() -> None:
+    few = server() | {"stat_wal": [{"wal_fpi": 600, "wal_bytes": 600 * 8192}]}
+    assert "full-page-images" not in findings_of(few)
+
+
+def test_transaction_numbers_that_nearly_run_out_come_first() -> None:
+    old = server() | {"databases": [{"database": "shop", "frozen_age": 1_900_000_000}]}
+    first = next(iter(findings_of(old).values()))
+    assert (first.rule, first.severity) == ("transaction-ids", Severity.CRITICAL)
+
+
+def test_a_busy_device_for_which_nobody_waits_is_a_note() -> None:
+    disk: dict[str, Value] = {
+        "disk": "sda",
+        "reads": 60_000,
+        "read_time_ms": 1_260_000,
+        "io_time_ms": 593_280,
+    }
+    for read_ms, severity in ((150_000.0, Severity.WARNING), (3_000.0, Severity.NOTE)):
+        sections = with_io(("data", "read", "disk", 10_000, read_ms)) | {"host_disks": [disk]}
+        assert findings_of(sections)["busy-device"].severity is severity
+
+
+def test_commits_say_what_one_of_them_waited() -> None:
+    sections = with_io(("wal", "sync", "disk", 10_000, 100_000.0))
+    evidence = findings_of(sections)["commit-waits"].evidence
+    assert "a commit waited 10.0 ms on average (exact)" in evidence
+
+
+def test_locks_name_the_table_whose_rows_were_waited_for() -> None:
+    waits: Rows = [
+        {"relation": name, "database": "shop", "lock_type": "transactionid", "samples": samples,
+         "relation_oid": name, "database_oid": "5", "lock_mode": "ShareLock", "seconds": samples}
+        for name, samples in (("stock", 30), ("item", 10))
+    ]  # fmt: skip
+    sections = server() | seen(("Lock", "transactionid", 9_000)) | {"lock_waits": waits}
+    finding = findings_of(sections)["locks"]
+    assert finding.table == "locks"
+    assert "stock had 75 % of the waits for rows (sampled)" in finding.evidence
+    assert findings_of(server() | seen(("Lock", "tuple", 9_000)))["locks"].table == "top-events"

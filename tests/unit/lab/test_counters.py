@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """What iostat and vmstat read, from the kernel's texts."""
 
+import os
 from pathlib import Path
 
 from pgflash.machine.tree import Machine
@@ -24,6 +25,15 @@ procs_blocked 3
 softirq 7 1
 """
 
+MEMORY = """\
+MemTotal:       1000 kB
+MemFree:         700 kB
+Buffers:           8 kB
+Cached:           90 kB
+SwapTotal:       100 kB
+SwapFree:         76 kB
+"""
+
 
 def test_a_second_is_what_was_done_between_two_readings() -> None:
     before = DeviceCounts(reads=100, read_bytes=1000, read_time_ms=450, busy_ms=300)
@@ -40,9 +50,15 @@ def test_a_second_is_what_was_done_between_two_readings() -> None:
 def test_the_host_s_counts_are_those_of_all_processors(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/stat").write_text(STAT)
+    (tmp_path / "proc/vmstat").write_text("pgpgin 12\npswpin 3\npswpout 5\n")
+    (tmp_path / "proc/meminfo").write_text(MEMORY)
     host = read_host(Machine(root=tmp_path))
     assert (host.context_switches, host.interrupts) == (98765, 123456)
     assert (host.runnable, host.blocked) == (5, 3)
+    page = os.sysconf("SC_PAGESIZE")
+    assert (host.swap_in_bytes, host.swap_out_bytes) == (3 * page, 5 * page)
+    assert (host.swapped_bytes, host.free_bytes) == (24 * 1024, 700 * 1024)
+    assert (host.buffers_bytes, host.cache_bytes) == (8 * 1024, 90 * 1024)
 
 
 def test_paged_bytes_are_kept_in_kilobytes(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 import sqlite3
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -131,6 +132,62 @@ def test_old_ones_are_dropped_with_all_they_have(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "s") as connection:
         kept = connection.execute("select distinct snapshot_id from snapshot_sections").fetchall()
         assert kept == [(3,)]
+
+
+def statements(*query_ids: int) -> Section:
+    return Section(
+        name="statements",
+        kind=SectionKind.DELTA,
+        columns=("query_id", "calls"),
+        rows=(*((one, 1) for one in query_ids), (None, 9)),
+    )
+
+
+def test_a_baseline_keeps_its_snapshots_and_the_texts_that_they_name(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    late = NOON + timedelta(days=999)
+    with FileStore.create(path) as store:
+        assert store.baselines() == ()
+        for minute, query_id in enumerate((-5, 6, 6, -5)):
+            with store.adding("7"):
+                made = snapshot(minute=minute)
+                store.add(replace(made, sections=(*made.sections, statements(query_id))))
+        store.keep("monday", 2, 3)
+        store.keep("one more", 3, 4)
+        kept = [(one.name, one.begin_id, one.end_id) for one in store.baselines()]
+        assert kept == [("monday", 2, 3), ("one more", 3, 4)]
+        assert store.drop(late) == 1
+        assert [head.id for head in store.list()] == [2, 3, 4]
+        assert store.queries([-5, 6]) == {-5: "select 1", 6: "select 2"}
+        with pytest.raises(SnapshotError, match="UNIQUE"):
+            store.keep("monday", 2, 4)
+
+        store.release("one more")
+        assert store.drop(late) == 1
+        assert [head.id for head in store.list()] == [2, 3]
+        assert store.queries([-5, 6]) == {6: "select 2"}
+        # Another snapshot that names the statement does not make its text any older.
+        with store.adding("7"):
+            store.add(snapshot(minute=9))
+        store.drop(late)
+        assert store.queries([6]) == {6: "select 2"}
+        store.release("monday")
+        store.drop(late)
+        assert (store.list(), store.queries([6])) == ((), {})
+
+
+def test_a_file_with_baselines_is_none_for_a_version_that_would_drop_them(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+
+    def version() -> int:
+        with sqlite3.connect(path) as connection:
+            return int(connection.execute("pragma user_version").fetchone()[0])
+
+    with FileStore.create(path) as store:
+        first, second = add(store), add(store, minute=1)
+        assert version() == FORMAT - 1
+        store.keep("monday", first, second)
+    assert version() == FORMAT
 
 
 def test_a_file_belongs_to_one_server(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ _SPAN_MIN_S = 2.0
 
 
 def vmstat_table(attempt: Attempt | None, *, rows: int = _VMSTAT_ROWS) -> ReportTable | None:
-    """Return the host's seconds in some of vmstat's columns; None without any."""
+    """Return the host's seconds in vmstat's columns; None without any."""
     if attempt is None or not attempt.host_seconds:
         return None
     step = max(1, math.ceil(len(attempt.host_seconds) / rows))
@@ -34,11 +34,13 @@ def vmstat_table(attempt: Attempt | None, *, rows: int = _VMSTAT_ROWS) -> Report
             _column("at_s", "Second", Unit.COUNT),
             _column("r", "r", Unit.COUNT),
             _column("b", "b", Unit.COUNT),
+            *(_column(name, name, Unit.BYTES) for name in ("swpd", "free", "buff", "cache")),
+            *(_column(name, name, Unit.BYTES_PER_SECOND) for name in ("si", "so")),
             _column("bi", "bi", Unit.BYTES_PER_SECOND),
             _column("bo", "bo", Unit.BYTES_PER_SECOND),
             _column("in", "in", Unit.PER_SECOND),
             _column("cs", "cs", Unit.PER_SECOND),
-            *(_column(name, name, Unit.SHARE) for name in ("us", "sy", "id", "wa")),
+            *(_column(name, name, Unit.SHARE) for name in ("us", "sy", "id", "wa", "st")),
         ),
         rows=tuple(Row(cells=_vmstat_cells(attempt, one)) for one in seconds),
         key=("at_s",),
@@ -60,11 +62,21 @@ def _vmstat_cells(attempt: Attempt, one: HostSecond) -> tuple[Cell, ...]:
         round(one.at_s),
         one.runnable,
         one.blocked,
+        one.swapped_bytes,
+        one.free_bytes,
+        one.buffers_bytes,
+        one.cache_bytes,
+        one.swap_in_bytes_per_s,
+        one.swap_out_bytes_per_s,
         one.in_bytes_per_s,
         one.out_bytes_per_s,
         one.interrupts_per_s,
         one.context_switches_per_s,
-        *((cpu.user, cpu.system, cpu.idle, cpu.iowait) if cpu else (None,) * 4),
+        *(
+            (cpu.user, cpu.system - cpu.steal, cpu.idle, cpu.iowait, cpu.steal)
+            if cpu
+            else (None,) * 5
+        ),
     )
 
 

@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: PostgreSQL
 """The head of a report: its title, its period and its server."""
 
-from pgflash.model.awr import AwrReport, CompareReport, Number, PeriodHead, Source, Unit
+from pgflash.model.awr import (
+    HEADLINE,
+    AwrReport,
+    CompareReport,
+    Finding,
+    Number,
+    PeriodHead,
+    Source,
+    Unit,
+)
 from pgflash.model.words import duration, print_number
 from pgflash.report.printed import print_time, visible
 
@@ -32,6 +41,16 @@ def facts(report: AwrReport | CompareReport) -> list[tuple[str, str]]:
     return both
 
 
+def lead_of(report: AwrReport | CompareReport) -> Finding | None:
+    """Return what sums up the period."""
+    return next((one for one in report.findings if one.rule == HEADLINE), None)
+
+
+def findings_of(report: AwrReport | CompareReport) -> list[Finding]:
+    """Return the findings that are numbered: all but the one that sums up the period."""
+    return [one for one in report.findings if one.rule != HEADLINE]
+
+
 def zones_of(report: AwrReport | CompareReport) -> str:
     """Return the time zone of the report's times; of a comparison, of both."""
     heads = [report.head] if isinstance(report, AwrReport) else [report.first, report.second]
@@ -51,7 +70,8 @@ def _period(head: PeriodHead) -> str:
 
 
 def _server(head: PeriodHead) -> list[tuple[str, str]]:
-    version = head.server_version.removeprefix("PostgreSQL ")
+    # What compiled it is of no interest here; the JSON form has it.
+    version = head.server_version.removeprefix("PostgreSQL ").partition(", compiled")[0]
     found = [("Server", f"PostgreSQL {version}")]
     if head.server_started_at:
         found.append(("Running since", f"{print_time(head.server_started_at)} {head.time_zone}"))

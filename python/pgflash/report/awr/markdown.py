@@ -2,16 +2,16 @@
 """A report as Markdown, to be pasted into a ticket.
 
 A ticket needs the findings and the head of each table, and most trackers stop at 64 KB: so each
-table has only its first rows, and the tables over time are left out.  Everything that has a meaning
-in Markdown or HTML is escaped.
+table has only its first rows, and the tables over time and whole statements are left out.
+Everything that has a meaning in Markdown or HTML is escaped.
 """
 
 import re
 from collections.abc import Iterator
 
-from pgflash.model.awr import AwrReport, CompareReport, Finding, RowMark, Source
-from pgflash.model.words import count
-from pgflash.report.awr.heads import facts, title_of
+from pgflash.model.awr import AwrReport, CompareReport, Finding, ReportTable, RowMark, Source
+from pgflash.model.words import count, things
+from pgflash.report.awr.heads import facts, findings_of, lead_of, title_of
 from pgflash.report.awr.order import grouped, is_over_time
 from pgflash.report.printed import (
     MEANS,
@@ -28,9 +28,11 @@ _TEXT_MAX = 120
 _MEANING = re.compile(r"([\\`*_{}\[\]()<>#+!|~&$^=@])")
 
 
-def render_markdown(report: AwrReport | CompareReport) -> str:
-    """Return the report as Markdown."""
-    return "\n".join(_lines(report)) + "\n"
+def render_markdown(
+    report: AwrReport | CompareReport, *, zeros: bool = False, oracle: bool = False
+) -> str:
+    """Return the report as Markdown, with rows of zeros and Oracle's names if asked for."""
+    return "\n".join(_lines(report, zeros=zeros, oracle=oracle)) + "\n"
 
 
 def escape_markdown(text: str) -> str:
@@ -45,7 +47,7 @@ def _harmless(character: str) -> str:
     return f"\\{character}"
 
 
-def _lines(report: AwrReport | CompareReport) -> Iterator[str]:
+def _lines(report: AwrReport | CompareReport, *, zeros: bool, oracle: bool) -> Iterator[str]:
     yield f"# {escape_markdown(title_of(report))}"
     yield ""
     for name, value in facts(report):
@@ -54,25 +56,41 @@ def _lines(report: AwrReport | CompareReport) -> Iterator[str]:
     signs = "; ".join(f"{SIGNS[one]} {one}, {MEANS[one]}" for one in Source)
     yield f"Signs: {escape_markdown(signs)}."
     yield ""
+    lead = lead_of(report)
+    if lead is not None:
+        yield escape_markdown(lead.sentence)
+        yield ""
+        for clause in lead.evidence:
+            yield f"- {escape_markdown(clause)}"
+        yield ""
     yield "## Findings"
     yield ""
-    for number, finding in enumerate(report.findings, start=1):
+    found = findings_of(report)
+    for number, finding in enumerate(found, start=1):
         yield from _finding(number, finding)
-    if not report.findings:
+    if not found:
         yield "None."
     left_out = []
-    for group, tables in grouped(report.tables):
-        kept = [one for one in tables if not is_over_time(one)]
-        left_out += [one.title for one in tables if one not in kept]
+    for group in grouped(report.tables, charts=False):
+        kept = [one for one in group.tables if not _is_long(one)]
+        left_out += [one.title for one in group.tables if one not in kept]
         if not kept:
             continue
         yield ""
-        yield f"## {escape_markdown(group)}"
+        yield f"## {escape_markdown(group.title)}"
         for table in kept:
-            yield from _table(print_table(table, rows_max=ROWS_MAX, text_max=_TEXT_MAX))
+            yield from _table(
+                print_table(
+                    table, rows_max=ROWS_MAX, text_max=_TEXT_MAX, zeros=zeros, optional=oracle
+                )
+            )
     if left_out:
         yield ""
         yield f"Left out: {escape_markdown(', '.join(left_out))}; other forms have them."
+
+
+def _is_long(table: ReportTable) -> bool:
+    return is_over_time(table) or any(column.lines for column in table.columns)
 
 
 def _finding(number: int, finding: Finding) -> Iterator[str]:
@@ -95,10 +113,14 @@ def _table(table: PrintedTable) -> Iterator[str]:
     if table.note:
         yield escape_markdown(table.note)
         yield ""
-    if not table.rows:
+    if not table.rows and not table.zeros_left_out:
         yield "Nothing to show."
         return
-    yield from markdown_table(table)
+    if table.rows:
+        yield from markdown_table(table)
+    if table.zeros_left_out:
+        yield ""
+        yield f"{things(table.zeros_left_out, 'row')} of zeros left out."
 
 
 def markdown_table(table: PrintedTable) -> Iterator[str]:

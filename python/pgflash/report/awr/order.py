@@ -6,29 +6,57 @@ that a new table is seen before it has found its place.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pgflash.model.awr import ReportTable, Unit
 
 RANKING_ROWS_MAX = 40
 
+_SUMMARY = "Summary"
 _REST = "More"
 _TIME = "Over time"
+#: Long lists that few read to their end.
+FOLDED = frozenset({"settings"})
+#: Opens a report that has charts.
+_FIRST_CHART = "aas-over-time"
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Where the time went", ("summary", "db-time", "top-events", "wait-classes", "load-profile")),
-    (
-        _TIME,
-        ("aas-over-time", "throughput-over-time", "latency-over-time", "cpu-over-time"),
-    ),
+    (_SUMMARY, ("summary",)),
+    ("Where the time went", ("db-time", "top-events", "wait-classes", "load-profile")),
+    (_TIME, (_FIRST_CHART, "throughput-over-time", "latency-over-time", "cpu-over-time")),
     (
         "Reads, writes and WAL",
         ("read-latency", "io-tablespaces", "io-function-filetype", "wal"),
     ),
+    (
+        "Checkpoints, vacuum and replication",
+        ("checkpoints", "vacuum", "replication", "replication-slots"),
+    ),
     ("Flash cache and buffers", ("flash-cache", "flash-cache-advice", "buffer-advice")),
     (
         "Tables and indexes",
-        ("segments-reads", "segments-read-time", "segments-writes", "segments-cached"),
+        (
+            "segments-reads",
+            "segments-read-time",
+            "segments-writes",
+            "segments-logical-reads",
+            "segments-row-locks",
+            "locks",
+            "segments-cached",
+        ),
     ),
-    ("Statements", ("sql-elapsed", "sql-reads", "sql-wal", "sql-temp")),
+    (
+        "Statements",
+        (
+            "sql-elapsed",
+            "sql-cpu",
+            "sql-reads",
+            "sql-gets",
+            "sql-executions",
+            "sql-wal",
+            "sql-temp",
+            "sql-text",
+        ),
+    ),
     ("Host", ("host-vmstat", "host-iostat")),
     ("Settings, and what is missing", ("settings-changed", "settings", "missing")),
 )
@@ -48,16 +76,35 @@ def rows_for_people(table: ReportTable) -> int | None:
     return RANKING_ROWS_MAX if ranked else None
 
 
-def grouped(
-    tables: Sequence[ReportTable], *, time_last: bool = False
-) -> list[tuple[str, list[ReportTable]]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Tables under a heading."""
+
+    title: str
+    tables: tuple[ReportTable, ...]
+
+    @property
+    def opens(self) -> bool:
+        """Tell whether it stands before the findings."""
+        return self.title == _SUMMARY
+
+
+def grouped(tables: Sequence[ReportTable], *, charts: bool) -> list[Group]:
     """Return the tables under their headings; a heading without a table is left out.
 
-    In a form without charts, the long tables over time come last.
+    With charts, the first of them opens the report; without, the long tables over time come last.
     """
     by_id = {table.id: table for table in tables}
-    groups = [(title, [by_id[one] for one in ids if one in by_id]) for title, ids in _GROUPS]
-    named = {one for _, ids in _GROUPS for one in ids}
-    groups.append((_REST, [table for table in tables if table.id not in named]))
-    groups = [(title, found) for title, found in groups if found]
-    return sorted(groups, key=lambda group: time_last and group[0] == _TIME)
+    ids_of = {title: list(ids) for title, ids in _GROUPS}
+    if charts:
+        ids_of[_TIME].remove(_FIRST_CHART)
+        ids_of[_SUMMARY].append(_FIRST_CHART)
+    else:
+        ids_of[_TIME] = ids_of.pop(_TIME)
+    named = {one for ids in ids_of.values() for one in ids}
+    ids_of[_REST] = [table.id for table in tables if table.id not in named]
+    found = (
+        Group(title=title, tables=tuple(by_id[one] for one in ids if one in by_id))
+        for title, ids in ids_of.items()
+    )
+    return [group for group in found if group.tables]

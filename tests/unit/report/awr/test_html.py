@@ -2,13 +2,17 @@
 """The report as a page: complete, safe, and of use without colour, mouse or network."""
 
 import dataclasses
+import hashlib
+import itertools
 import re
 import time
+from base64 import b64encode
 
 import pytest
 from hypothesis import given, settings
 
 from pgflash.model.awr import (
+    HEADLINE,
     AwrReport,
     CompareReport,
     Finding,
@@ -36,9 +40,20 @@ def articles(page: str) -> dict[str, str]:
     return dict(re.findall(r'<article id="([^"]+)".*?>(.*?)</article>', page, re.DOTALL))
 
 
-def test_the_page_loads_nothing_and_runs_nothing(page: str) -> None:
-    for tag, attributes in Page(page).tags:
-        assert tag not in ("script", "iframe", "object", "embed", "img", "form")
+def test_the_page_loads_nothing_and_runs_the_script_that_its_policy_names(page: str) -> None:
+    parsed = Page(page)
+    (script,) = parsed.scripts
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = [
+        str(attributes["content"])
+        for tag, attributes in parsed.tags
+        if tag == "meta" and "http-equiv" in attributes
+    ]
+    assert policy.startswith("default-src 'none';")
+    assert f"; script-src 'sha256-{digest}'" in policy
+    for tag, attributes in parsed.tags:
+        assert tag not in ("iframe", "object", "embed", "img", "form")
+        assert tag != "script" or not attributes
         for name, value in attributes.items():
             assert not name.startswith("on"), f"<{tag} {name}>"
             if name in ("src", "href", "xlink:href", "action", "srcset"):
@@ -50,9 +65,25 @@ def test_the_page_loads_nothing_and_runs_nothing(page: str) -> None:
     assert not re.search(r"<[^>]* style=", page)
 
 
-def test_findings_come_first_each_with_evidence_and_a_link_to_its_table(page: str) -> None:
+def test_the_page_opens_with_a_sentence_the_figures_and_the_first_chart() -> None:
+    lead = Finding(rule=HEADLINE, severity=Severity.WARNING, sentence="72 % of DB time was reads.")
+    whole = whole_report()
+    page = render(dataclasses.replace(whole, findings=(lead, *whole.findings)), "html")
+    opening, rest = page.split('<nav class="contents"')
+    for place, text in itertools.pairwise(
+        ("72 % of DB time was reads.", '<dl class="tiles">', "<svg ", 'id="aas-over-time-title"')
+    ):
+        assert place in opening
+        assert text in opening
+    assert opening.index("72 % of") < opening.index('class="tiles"') < opening.index("<figure")
+    # It is no finding among others.
+    assert 'id="finding-4"' in rest
+    assert 'id="finding-5"' not in rest
+
+
+def test_findings_come_next_each_with_evidence_and_a_link_to_its_table(page: str) -> None:
     headings = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
-    assert headings[0] == "Findings"
+    assert headings[:2] == ["Summary", "Findings"]
     first = re.search(r'<li id="finding-1">.*?</li>\s*<li id="finding-2">', page, re.DOTALL)
     assert first is not None
     assert "72 % of DB time was single-block reads of stock" in first.group()
@@ -65,7 +96,11 @@ def test_the_contents_lead_to_every_table(page: str) -> None:
     contents = re.search(r'<nav class="contents".*?</nav>', page, re.DOTALL)
     assert contents is not None
     linked = re.findall(r'href="#([^"]+)"', contents.group())
-    assert sorted(linked) == sorted(one.id for one in whole_report().tables)
+    opening = {"summary", "aas-over-time"}
+    groups = {one for one in linked if one == "findings" or one.startswith("group-")}
+    tables = {one.id for one in whole_report().tables}
+    assert set(linked) - groups == tables - opening
+    assert len(groups) == len(re.findall(r"<h2", page)) - 1
 
 
 def test_ids_stand_once_and_links_and_labels_lead_to_them(page: str) -> None:
@@ -93,7 +128,7 @@ def test_every_chart_has_a_name_and_stands_beside_its_table(page: str) -> None:
         "read-latency",
     }  # fmt: skip
     for part in drawn.values():
-        assert "<table>" in part
+        assert "<table " in part
         assert re.search(r'<svg [^>]*role="img" aria-label="[^"]+"', part)
 
 
@@ -125,7 +160,7 @@ def test_idle_and_system_io_are_in_the_table_and_not_in_the_chart(page: str) -> 
 
 def test_tables_can_be_scrolled_with_the_keyboard(page: str) -> None:
     regions = [a for tag, a in Page(page).tags if tag == "div" and a.get("class") == "scroll"]
-    assert len(regions) == page.count("<table>")
+    assert len(regions) == page.count("<table ")
     for region in regions:
         assert region["tabindex"] == "0"
         assert region["role"] == "region"
@@ -168,7 +203,7 @@ def test_hostile_texts_stay_text() -> None:
         made, head=dataclasses.replace(made.head, server_version=hostile, extension_version=hostile)
     )
     parsed = Page(render(made, "html"))
-    assert not [tag for tag, _ in parsed.tags if tag in ("script", "img")]
+    assert [tag for tag, _ in parsed.tags if tag in ("script", "img")] == ["script"]
     assert parsed.text.count(hostile) >= 12
 
 
@@ -181,7 +216,8 @@ def test_any_report_is_well_formed_and_holds_every_cell(
     parsed = Page(page)
     assert parsed.crossed == []
     assert parsed.open == []
-    assert not {tag for tag, _ in parsed.tags} & {"script", "img", "iframe", "form"}
+    assert not {tag for tag, _ in parsed.tags} & {"img", "iframe", "form"}
+    assert len(parsed.scripts) == 1
     assert all(not name.startswith("on") for _, attributes in parsed.tags for name in attributes)
     assert len(parsed.ids) == len(set(parsed.ids))
     for one in any_report.tables:
@@ -247,3 +283,53 @@ def test_the_largest_report_stays_under_a_megabyte_and_a_second() -> None:
     page = render(made, "html")
     assert time.process_time() - begin < 1.0
     assert len(page.encode()) < 2**20
+
+
+def test_rows_of_zeros_and_oracles_names_are_there_for_those_who_ask() -> None:
+    columns = [
+        column("name"),
+        column("total", Unit.COUNT),
+        dataclasses.replace(column("oracle_name"), optional=True),
+    ]
+    one = table("flash-cache", columns, ("hits", 7, "flash cache hits"), ("misses", 0, ""))
+    page = render(report(one), "html")
+    assert page.count('<tr class="zero">') == 1
+    assert len(re.findall('class="word optional[ "]', page)) == 3
+    assert "1 row of zeros not shown." in page
+    for asked in ("ask-zeros", "ask-oracle"):
+        assert re.search(f'<input type="checkbox" id="{asked}">', page)
+        assert f"body:not(:has(#{asked}:checked))" in page
+    assert re.search('id="ask-zeros" checked', render(report(one), "html", zeros=True))
+    assert re.search('id="ask-oracle" checked', render(report(one), "html", oracle=True))
+    # Where there is neither, nobody is asked.
+    assert "<input" not in render(report(), "html")
+
+
+def test_a_moment_or_a_range_of_nothing_is_no_row_of_zeros() -> None:
+    moments = table(
+        "wal-over-time", [column("at", Unit.TIME), column("n", Unit.COUNT)], ("2026-11-22", 0)
+    )
+    ranges = table(
+        "read-latency", [column("from", Unit.MICROSECONDS), column("n", Unit.COUNT)], (8, 0)
+    )
+    assert 'class="zero"' not in render(report(moments, ranges), "html")
+
+
+def test_a_statement_leads_to_its_whole_text_with_its_lines() -> None:
+    query = f"select <1>\n  from stock -- {'x' * 3000}"
+    ranking = table(
+        "sql-elapsed", [column("query"), column("query_id")], (query, "42"), ("another", "43")
+    )
+    texts = table(
+        "sql-text",
+        [column("query_id"), dataclasses.replace(column("query"), lines=True)],
+        ("42", query),
+        key=["query_id"],
+    )
+    page = render(report(ranking, texts), "html")
+    parts = articles(page)
+    assert '<a href="#sql-text-0">42</a>' in parts["sql-elapsed"]
+    assert "x" * 300 not in parts["sql-elapsed"]
+    assert '<tr id="sql-text-0">' in parts["sql-text"]
+    assert f"select &lt;1&gt;\n  from stock -- {'x' * 3000}" in parts["sql-text"]
+    assert "sql-text-1" not in page

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Waits for locks, by what is locked: as the sampler saw them.
+
+PostgreSQL counts no waits for locks by object, nor row locks by table, so neither can be exact.
+The sampler adds up its samples from the server's start on, so that a period is a difference of two
+sums, and no sample is lost.
+"""
+
+from collections.abc import Mapping
+from math import sqrt
+
+from pgflash.analyze.grid import ROWS_MAX, RowsMax, figure, missing, ratio, text
+from pgflash.analyze.period import Period
+from pgflash.analyze.sections import number
+from pgflash.analyze.segments import relation_name
+from pgflash.model.awr import Column, ReportTable, Row, RowMark, Source, Unit
+from pgflash.model.snapshot import Value
+
+#: Locks of rows: a session waits for the transaction that changed the row, or for its turn.
+ROW_LOCKS = frozenset({"transactionid", "tuple"})
+
+NOT_KNOWN = "not known"
+
+_FIGURES = (
+    figure("seconds", "Waited", Unit.SECONDS, Source.SAMPLED),
+    figure("share", "% of all", Unit.SHARE, Source.SAMPLED),
+    figure("error_s", "Give or take", Unit.SECONDS, Source.SAMPLED, note="One standard error."),
+    figure("samples", "Samples", Unit.COUNT, Source.SAMPLED),
+)
+
+_NOTE = (
+    "Sampled: PostgreSQL counts no waits for locks by object. A session that waits for another "
+    "transaction wants a row of the relation whose tuple lock it holds meanwhile. If it holds "
+    "none, as for a unique key that another transaction has just inserted, the relation is not "
+    "known."
+)
+
+Key = tuple[str, ...]
+#: Seconds, and how often.
+_Sums = tuple[float, int]
+
+
+def locks(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
+    """Return the objects whose locks were waited for longest."""
+    columns = (
+        text("relation", "Relation"),
+        text("database", "Database"),
+        text("lock_type", "Lock"),
+        text("lock_mode", "Mode"),
+        *_FIGURES,
+    )
+    found: dict[Key, _Sums] = {}
+    for record in period.records("lock_waits"):
+        key = (
+            _relation(record),
+            _database(record),
+            str(record.get("lock_type") or ""),
+            str(record.get("lock_mode") or ""),
+        )
+        _add(found, key, record)
+    return _table(period, "locks", "Waits for locks by object", columns, found, rows_max)
+
+
+def segments_row_locks(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
+    """Return the tables whose rows were waited for longest."""
+    columns = (text("relation", "Relation"), text("database", "Database"), *_FIGURES)
+    found: dict[Key, _Sums] = {}
+    for record in period.records("lock_waits"):
+        if record.get("lock_type") in ROW_LOCKS:
+            _add(found, (_relation(record), _database(record)), record)
+    title = "Segments by row lock waits"
+    return _table(period, "segments-row-locks", title, columns, found, rows_max)
+
+
+def _relation(record: Mapping[str, Value]) -> str:
+    if record.get("relation") is not None:
+        return relation_name(record)
+    if record.get("relation_oid") is not None:
+        return f"relation {record.get('relation_oid')}"
+    return NOT_KNOWN if record.get("lock_type") in ROW_LOCKS else "(none)"
+
+
+def _database(record: Mapping[str, Value]) -> str:
+    return str(record.get("database") or record.get("database_oid") or "")
+
+
+def _add(found: dict[Key, _Sums], key: Key, record: Mapping[str, Value]) -> None:
+    seconds, samples = found.get(key, (0.0, 0))
+    found[key] = (
+        seconds + number(record.get("seconds")),
+        samples + int(number(record.get("samples"))),
+    )
+
+
+def _table(
+    period: Period,
+    table_id: str,
+    title: str,
+    columns: tuple[Column, ...],
+    found: Mapping[Key, _Sums],
+    rows_max: RowsMax,
+) -> ReportTable:
+    ranked = sorted(
+        ((key, sums) for key, sums in found.items() if sums[1] > 0),
+        key=lambda item: (-item[1][0], item[0]),
+    )
+    if not ranked:
+        reason = period.missing_reason("lock_waits") or (
+            "No sample found a session waiting for one."
+            if "lock_waits" in period.totals
+            else "Sampled by the extension pgflash only."
+        )
+        return missing(table_id, title, columns, reason)
+    whole = sum(seconds for _, (seconds, _) in ranked)
+
+    def row(key: Key, several: list[_Sums], mark: RowMark = RowMark.PLAIN) -> Row:
+        seconds, samples = (sum(part) for part in zip(*several, strict=True))
+        error = seconds / sqrt(samples)
+        return Row(cells=(*key, seconds, ratio(seconds, whole), error, samples), mark=mark)
+
+    blank = ("",) * (len(columns) - len(_FIGURES) - 1)
+    rows = [row(key, [sums]) for key, sums in ranked[:rows_max]]
+    rest = [sums for _, sums in ranked[len(rows) :]]
+    if rest:
+        rows.append(row((f"{len(rest)} others", *blank), rest, RowMark.REST))
+    rows.append(row(("all", *blank), [sums for _, sums in ranked], RowMark.TOTAL))
+    return ReportTable(
+        id=table_id,
+        title=title,
+        columns=columns,
+        rows=tuple(rows),
+        key=tuple(column.name for column in columns[: len(columns) - len(_FIGURES)]),
+        measure="seconds",
+        note=_NOTE,
+    )

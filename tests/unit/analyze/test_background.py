@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Checkpoints, vacuum and replication, and the host's run queue and memory."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from pgflash.analyze import Period, make_period, make_report
+from pgflash.analyze.background import checkpoints_table, replication, replication_slots, vacuum
+from pgflash.model.awr import ReportTable, plain
+from support.busy import BEHIND, busy_period, busy_store
+from support.periods import Rows, Shelf
+
+
+def named(table: ReportTable, name: str) -> dict[str, object]:
+    """Return the row whose first cell is NAME."""
+    (row,) = [row for row in table.rows if row.cells[0] == name]
+    return {column.name: plain(cell) for column, cell in zip(table.columns, row.cells, strict=True)}
+
+
+def period_of(
+    before: Mapping[str, Rows], after: Mapping[str, Rows], *, version_num: int = 170010
+) -> Period:
+    store = Shelf(version_num=version_num)
+    store.put(0, before)
+    store.put(10, after)
+    return make_period(store, 1, 2)
+
+
+# ---- checkpoints
+
+
+def test_checkpoints_have_their_number_their_time_and_their_part_of_the_writes() -> None:
+    table = checkpoints_table(busy_period())
+    assert named(table, "checkpoints, by time")["total"] == 2
+    assert named(table, "time from one to the next")["total"] == 600.0
+    assert named(table, "time writing")["total"] == 0.8
+    blocks = named(table, "blocks written by checkpoints")
+    assert (blocks["total"], blocks["share"]) == (400, 1.0)
+    assert blocks["per_s"] == pytest.approx(400 / 1200)
+    # 120 images of at most 8 kB in 8 million bytes of WAL.
+    assert named(table, "of the WAL, at most")["total"] == pytest.approx(120 * 8192 / 8_000_000)
+
+
+def test_blocks_that_clients_wrote_are_of_clients_alone_where_file_calls_are_counted() -> None:
+    of_clients = {"backend_type": "client backend", "file_class": "data", "source": "disk"}
+    io: Rows = [
+        {**of_clients, "operation": "write", "calls": 3, "bytes": 3 * 8192, "time_ms": 1.0},
+        {**of_clients, "operation": "extend", "calls": 9, "bytes": 9 * 8192, "time_ms": 1.0},
+    ]
+    writer: Rows = [{"buffers_clean": 5, "buffers_backend": 12, "checkpoints_timed": 1,
+                     "checkpoints_req": 0, "buffers_checkpoint": 2}]  # fmt: skip
+    nothing: Rows = [{name: 0 for name in writer[0]}]
+    stock = checkpoints_table(
+        period_of({"bgwriter": nothing}, {"bgwriter": writer}, version_num=150000)
+    )
+    assert named(stock, "blocks written by backends, extensions included")["total"] == 12
+    own = checkpoints_table(
+        period_of(
+            {"bgwriter": nothing, "io": [{**one, "calls": 0, "bytes": 0} for one in io]},
+            {"bgwriter": writer, "io": io},
+            version_num=150000,
+        )
+    )
+    assert named(own, "blocks written by clients")["total"] == 3
+    assert named(own, "blocks written by the background writer")["share"] == 0.5
+
+
+# ---- vacuum
+
+
+def test_vacuum_shows_what_it_did_and_what_it_left() -> None:
+    stock = named(vacuum(busy_period()), "stock")
+    assert (stock["dead_rows"], stock["dead_share"]) == (10_000, 0.1)
+    assert (stock["autovacuums"], stock["vacuums"], stock["analyzes"]) == (2, 0, 2)
+    assert stock["vacuum_s"] == 3.0
+    assert (stock["changed"], stock["hot_share"]) == (1_000, 0.8)
+    assert stock["last_vacuum"] == "2026-03-01T11:30:00+00:00"
+    assert (
+        "shop has the oldest row not frozen: 150.0 million transactions"
+        in vacuum(busy_period()).note
+    )
+
+
+def test_an_index_has_no_vacuum_of_its_own() -> None:
+    assert vacuum(busy_period()).values("relation") == ("stock",)
+
+
+def test_without_the_sections_it_says_why() -> None:
+    assert "no section dead_rows" in vacuum(period_of({}, {"slru": []})).missing_reason
+    missing: Rows = [{"section": "dead_rows", "reason": "permission denied"}]
+    assert vacuum(period_of({}, {"missing": missing})).missing_reason == "permission denied"
+
+
+# ---- replication
+
+
+def test_a_standby_is_as_far_behind_as_the_snapshots_say() -> None:
+    standby = named(replication(busy_period()), "standby")
+    after_the_first = BEHIND[1:]
+    assert standby["replay_bytes"] == BEHIND[-1][0]
+    assert standby["replay_bytes_max"] == max(size for size, _ in after_the_first)
+    assert (standby["replay_ms"], standby["replay_ms_max"]) == (10.0, 50.0)
+    slot = named(replication_slots(busy_period()), "standby")
+    assert (slot["active"], slot["wal_status"]) == ("yes", "reserved")
+    assert slot["retained_bytes_max"] == max(size for size, _ in after_the_first)
+
+
+def test_a_standby_tells_of_itself() -> None:
+    own: Rows = [{"status": None, "sender_host": None, "replay_bytes": 7, "replay_age_ms": 90.0}]
+    table = replication(period_of({}, {"standby": own, "replication": []}))
+    this = named(table, "this standby")
+    assert (this["state"], this["replay_bytes"], this["replay_ms"]) == ("not connected", 7, 90.0)
+
+
+def test_a_server_without_standbys_says_so() -> None:
+    period = period_of({}, {"replication": [], "replication_slots": []})
+    assert replication(period).missing_reason == "Nobody received WAL."
+    assert replication_slots(period).missing_reason == "There are none."
+    assert replication_slots(period_of({}, {"slru": []})).missing_reason
+
+
+# ---- the host
+
+
+def test_the_run_queue_and_the_memory_are_those_of_each_snapshot() -> None:
+    table = make_report(busy_period()).table("host-vmstat")
+    assert table.values("r") == (4, 5, 4.5)  # the last row is the mean
+    assert table.values("b") == (1, 2, 1.5)
+    assert table.values("swpd") == (4096, 8192, None)
+    assert table.values("free") == (2**33 - 2**20, 2**33 - 2**21, None)
+    assert table.values("cache") == (2**30, 2**31, None)
+    names = [column.name for column in table.columns]
+    assert " ".join(names[2:]) == "r b swpd free buff cache si so bi bo in cs us sy id wa st"
+
+
+def test_rows_that_are_several_snapshots_have_their_mean_and_the_last_memory() -> None:
+    store = busy_store(intervals=48)
+    table = make_report(make_period(store, 1, 49)).table("host-vmstat")
+    assert len(table.rows) == 24 + 1
+    assert table.values("r")[0] == 4.5
+    assert table.values("free")[0] == 2**33 - 2 * 2**20
