@@ -118,6 +118,8 @@ def _facts(
     return DeviceFacts(
         name=_name(mount, found),
         mount_point=mount.mount_point,
+        kernel_name=found.block,
+        mapping=found.mapping,
         parts=parts,
         block_device=_block_device(mount, found),
         media=found.media,

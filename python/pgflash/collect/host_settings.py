@@ -5,12 +5,16 @@ In a container most of these are the host's, and only the host can change them; 
 container is noted if it can be recognized.
 """
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
+from pgflash.machine.cgroup import memory_limit_bytes
+from pgflash.machine.processes import Process
 from pgflash.machine.tree import HERE, Machine, numbers
-from pgflash.model.doctor import UNLIMITED, HostSettings
+from pgflash.model.doctor import UNLIMITED, HostSettings, Node
 
 _SYSCTLS = (
     "vm.swappiness",
@@ -23,12 +27,19 @@ _SYSCTLS = (
     "vm.overcommit_memory",
     "vm.nr_hugepages",
     "vm.nr_overcommit_hugepages",
+    "vm.zone_reclaim_mode",
+    "kernel.numa_balancing",
     "kernel.shmmax",
     "kernel.shmall",
     "fs.aio-max-nr",
     "fs.aio-nr",
     "fs.file-max",
+    "fs.nr_open",
+    "net.core.somaxconn",
 )
+_SYSCTL_LISTS = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.ip_local_port_range")
+#: Ports, and ranges of them: "8080,9000-9010".
+_RESERVED = "net.ipv4.ip_local_reserved_ports"
 
 #: Files by which containers can be recognized.
 _CONTAINERS = (("/.dockerenv", "Docker"), ("/run/.containerenv", "Podman"))
@@ -48,30 +59,113 @@ def read_host(
 ) -> HostSettings:
     """Return this machine's settings, and the limits of the server's postmaster."""
     memory = numbers(machine.text("/proc/meminfo") or "")
-    process = "" if postmaster_pid is None else f"/proc/{postmaster_pid}"
-    return HostSettings(
+    found = HostSettings(
         cores=cores or os.cpu_count() or 1,
         memory_bytes=_kilobytes(memory, "MemTotal"),
+        available_bytes=_kilobytes(memory, "MemAvailable"),
         swap_bytes=_kilobytes(memory, "SwapTotal"),
         committed_bytes=_kilobytes(memory, "Committed_AS"),
+        nodes=tuple(_nodes(machine)),
         sysctls={
-            name: value
-            for name in _SYSCTLS
-            if (value := machine.number(f"/proc/sys/{name.replace('.', '/')}")) is not None
+            name: value for name in _SYSCTLS if (value := machine.number(_sysctl(name))) is not None
         },
+        sysctl_lists={
+            name: tuple(map(int, words))
+            for name in _SYSCTL_LISTS
+            if (words := (machine.text(_sysctl(name)) or "").split())
+        },
+        reserved_ports=machine.text(_sysctl(_RESERVED)),
         huge_page_bytes=_kilobytes(memory, "Hugepagesize"),
         huge_pages=memory.get("HugePages_Total"),
         transparent_huge_pages=_chosen(
             machine.text("/sys/kernel/mm/transparent_hugepage/enabled") or ""
         ),
         shm_bytes=_shm_bytes(machine, size_of),
-        limits=_limits(machine.text(f"{process}/limits") or "") if process else {},
-        postmaster_uid=numbers(machine.text(f"{process}/status") or "").get("Uid")
-        if process
-        else None,
         remove_ipc=_remove_ipc(machine),
+        fstab=frozenset(_fstab(machine.text("/etc/fstab") or "")),
+        tuned_profile=_tuned_profile(machine),
+        tuned_profiles=tuple(_tuned_profiles(machine)),
         container=_container(machine),
     )
+    return found if postmaster_pid is None else _with_process(found, machine, postmaster_pid)
+
+
+def _with_process(host: HostSettings, machine: Machine, pid: int) -> HostSettings:
+    """Return the settings with those of the server's process."""
+    process = f"/proc/{pid}"
+    uid = numbers(machine.text(f"{process}/status") or "").get("Uid")
+    programs = ""
+    with contextlib.suppress(OSError):  # only its own user and root may see it
+        programs = str(Process(pid, machine).program().parent)
+    return replace(
+        host,
+        memory_limit_bytes=memory_limit_bytes(machine, pid),
+        limits=_limits(machine.text(f"{process}/limits") or ""),
+        postmaster_uid=uid,
+        postmaster_user=_user(machine, uid),
+        programs=programs,
+        unit=_unit(machine.text(f"{process}/cgroup") or ""),
+    )
+
+
+def _user(machine: Machine, uid: int | None) -> str:
+    for line in (machine.text("/etc/passwd") or "").splitlines():
+        words = line.split(":")
+        if len(words) > 2 and words[2] == str(uid):
+            return words[0]
+    return ""
+
+
+def _unit(groups: str) -> str:
+    """Return the service of the system that a process belongs to, by its control groups."""
+    found = re.search(
+        r"/system\.slice/(?:[^/\n]+\.slice/)*([\w@:.\\-]+\.service)", groups, re.ASCII
+    )
+    return found[1] if found else ""
+
+
+def _sysctl(name: str) -> str:
+    return f"/proc/sys/{name.replace('.', '/')}"
+
+
+def _nodes(machine: Machine) -> Iterator[Node]:
+    """Yield the memory of each NUMA node."""
+    huge_page_bytes = _kilobytes(numbers(machine.text("/proc/meminfo") or ""), "Hugepagesize") or 0
+    folder = "/sys/devices/system/node"
+    for name in machine.names(folder):
+        # A line is "Node 0 MemTotal:  123 kB".
+        text = machine.text(f"{folder}/{name}/meminfo") or ""
+        memory = numbers(re.sub(r"(?m)^\s*Node \d+ ", "", text))
+        total = _kilobytes(memory, "MemTotal")
+        if total:
+            held = sum(_kilobytes(memory, word) or 0 for word in ("AnonPages", "Shmem"))
+            huge = memory.get("HugePages_Total", 0) * huge_page_bytes
+            yield Node(name=name, total_bytes=total, held_bytes=held + huge)
+
+
+def _fstab(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 4 and not words[0].startswith("#"):
+            yield words[1].replace(r"\040", " ")
+
+
+def _tuned_profile(machine: Machine) -> str:
+    if not machine.exists("/run/tuned/tuned.pid"):
+        return ""
+    return machine.text("/etc/tuned/active_profile") or ""
+
+
+def _tuned_profiles(machine: Machine) -> Iterator[str]:
+    for folder in (
+        "/usr/lib/tuned",
+        "/usr/lib/tuned/profiles",
+        "/etc/tuned",
+        "/etc/tuned/profiles",
+    ):
+        for name in machine.names(folder):
+            if machine.exists(f"{folder}/{name}/tuned.conf"):
+                yield name
 
 
 def _kilobytes(memory: Mapping[str, int], word: str) -> int | None:

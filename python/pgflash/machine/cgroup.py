@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How much memory this process may have: the machine's, or less if a control group limits it.
+"""How much memory a process may have: the machine's, or less if a control group limits it.
 
 The rules are those of the server's library, extension/src/server/memory_limit.c, which explains
 them; tests run both on the same cases.
@@ -12,13 +12,14 @@ from pgflash.machine.mounts import read_mounts
 from pgflash.machine.tree import HERE, Machine, numbers
 
 
-def memory_limit_bytes(machine: Machine = HERE) -> int | None:
-    """Return how much this process's control groups allow it, or None if they set no limit."""
-    return min(_limits(machine), default=None)
+def memory_limit_bytes(machine: Machine = HERE, process: int | None = None) -> int | None:
+    """Return what control groups allow a process, or this one; None if they set no limit."""
+    name = "self" if process is None else process
+    return min(_limits(machine, f"/proc/{name}/cgroup"), default=None)
 
 
-def _limits(machine: Machine) -> Iterator[int]:
-    for line in (machine.text("/proc/self/cgroup") or "").splitlines():
+def _limits(machine: Machine, groups: str) -> Iterator[int]:
+    for line in (machine.text(groups) or "").splitlines():
         _number, _colon, rest = line.partition(":")
         controllers, colon, group = rest.partition(":")
         if not colon:

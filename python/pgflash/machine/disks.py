@@ -17,12 +17,12 @@ disk reports what its host was told to report.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pgflash.machine.host import SECTOR_BYTES
 from pgflash.machine.mounts import Mount, mount_of
 from pgflash.machine.tree import Machine
-from pgflash.model.device import DiskFacts, Media
+from pgflash.model.device import DiskFacts, Link, Media
 
 #: Partitioning tools align to this; larger alignments are not told apart.
 ALIGNMENT_MAX = 2**20
@@ -55,6 +55,8 @@ class Below:
     media: Media
     #: The kernel's name of what is mounted: "dm-0", "nvme0n1p1"; "" if there is none.
     block: str = ""
+    #: The name of a mapping: "vg-data"; "" if it is none.
+    mapping: str = ""
     disks: tuple[DiskFacts, ...] = ()
     alignment_bytes: int | None = None
     read_ahead_bytes: int | None = None
@@ -91,10 +93,12 @@ def below(machine: Machine, mounts: Sequence[Mount], mount: Mount) -> Below:
     for folder in folders:
         _descend(machine, mounts, folder, walk, layers=0)
     top = read_ahead if read_ahead is not None else _read_ahead_kb(machine, folders[0])
-    return _result(walk, block=_name(folders[0]), read_ahead_kb=top)
+    found = _result(walk, read_ahead_kb=top)
+    mapping = machine.text(f"{folders[0]}/dm/name") or ""
+    return replace(found, block=_name(folders[0]), mapping=mapping)
 
 
-def _result(walk: _Walk, *, block: str, read_ahead_kb: int | None) -> Below:
+def _result(walk: _Walk, *, read_ahead_kb: int | None) -> Below:
     unknown: dict[str, str] = {}
     kinds = set(walk.media)
     media = kinds.pop() if len(kinds) == 1 else Media.UNKNOWN
@@ -110,7 +114,6 @@ def _result(walk: _Walk, *, block: str, read_ahead_kb: int | None) -> Below:
         unknown["read_ahead_bytes"] = "the kernel does not show it"
     return Below(
         media=media,
-        block=block,
         disks=tuple(walk.disks.values()),
         alignment_bytes=min(walk.alignments, default=None),
         read_ahead_bytes=None if read_ahead_kb is None else read_ahead_kb * 1024,
@@ -258,7 +261,14 @@ def read_disk(machine: Machine, folder: str) -> tuple[DiskFacts, str]:
         name=name,
         media=media,
         model=" ".join(model.split()),
+        wwid=_first(machine, folder, "wwid", "device/wwid"),
         size_bytes=None if sectors is None else sectors * SECTOR_BYTES,
+        logical_bytes=machine.number(f"{folder}/queue/logical_block_size"),
+        physical_bytes=machine.number(f"{folder}/queue/physical_block_size"),
+        write_cache=machine.text(f"{folder}/queue/write_cache") or "",
+        own_write_cache=_own_write_cache(machine, folder),
+        link=_link(machine, folder),
+        wear=_wear(machine.text(f"{folder}/device/life_time") or ""),
         scheduler=chosen,
         schedulers=offered,
         queue_requests=machine.number(f"{folder}/queue/nr_requests"),
@@ -302,6 +312,64 @@ def _transports(machine: Machine, folder: str) -> set[str]:
         if re.fullmatch(r"nvme\d+", name)
     ]
     return {word for word in (own, *controllers) if word}
+
+
+def _first(machine: Machine, folder: str, *names: str) -> str:
+    """Return the text of the first of these files that there is."""
+    return next(filter(None, (machine.text(f"{folder}/{name}") for name in names)), "")
+
+
+def _own_write_cache(machine: Machine, folder: str) -> str:
+    """Return what a SCSI or SATA drive answered when the kernel asked for its cache."""
+    for name in machine.names(f"{folder}/device/scsi_disk"):
+        return machine.text(f"{folder}/device/scsi_disk/{name}/cache_type") or ""
+    return ""
+
+
+#: 1 is up to 10 % of an eMMC drive's life, 2 up to 20 %, 11 all of it.
+_LIVES = 11
+
+
+def _wear(text: str) -> float | None:
+    """Return how much of an eMMC drive's life is used up, by the worse of its two estimates."""
+    numbers = [int(word, 16) for word in re.findall(r"0x[0-9a-f]+", text)]
+    known = [number for number in numbers if 0 < number <= _LIVES]
+    return min(max(known) / 10, 1.0) if known else None
+
+
+def _link(machine: Machine, folder: str) -> Link | None:
+    """Return how an NVMe drive is connected; one of several ways, if it has several."""
+    if not _name(folder).startswith("nvme"):
+        return None
+    ways = [
+        machine.resolve(f"{folder}/device/{name}")
+        for name in machine.names(f"{folder}/device")
+        if re.fullmatch(r"nvme\d+", name)
+    ]
+    for place in filter(None, (folder, *ways)):
+        found = _link_above(machine, place)
+        if found is not None:
+            return found
+    return None
+
+
+def _link_above(machine: Machine, place: str) -> Link | None:
+    while place and not machine.exists(f"{place}/current_link_width"):
+        place = place.rpartition("/")[0]
+    lanes, lanes_max = (machine.number(f"{place}/{one}_link_width") for one in ("current", "max"))
+    speed, speed_max = (
+        re.match(r"[\d.]+", machine.text(f"{place}/{one}_link_speed") or "")
+        for one in ("current", "max")
+    )
+    if not lanes or not lanes_max or not speed or not speed_max:
+        return None
+    return Link(
+        address=_name(place),
+        lanes=lanes,
+        lanes_max=lanes_max,
+        speed=float(speed[0]),
+        speed_max=float(speed_max[0]),
+    )
 
 
 def _schedulers(text: str) -> tuple[str, tuple[str, ...]]:

@@ -83,6 +83,19 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """How a drive is connected to its slot, and how it could be."""
+
+    #: The drive's address: "0000:01:00.0".
+    address: str
+    lanes: int
+    lanes_max: int
+    #: Transfers a second of a lane, in billions.
+    speed: float
+    speed_max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFacts:
     """A disk as the kernel sees it, below partitions, volumes and mappings."""
 
@@ -90,7 +103,20 @@ class DiskFacts:
     name: str
     media: Media
     model: str = ""
+    #: A name that the drive keeps wherever it is plugged in; "" if it has none.
+    wwid: str = ""
     size_bytes: int | None = None
+    #: What the drive takes in one piece, and what it writes in one piece.
+    logical_bytes: int | None = None
+    physical_bytes: int | None = None
+    #: "write back" or "write through": what the kernel believes of the drive's cache, and what the
+    #: drive says, if it is asked; "" if that is not known.
+    write_cache: str = ""
+    own_write_cache: str = ""
+    #: PCI Express, if the kernel shows it.
+    link: Link | None = None
+    #: How much of its life is used up, if the kernel tells: 1 is all of it.
+    wear: float | None = None
     #: The scheduler in use, and the available ones.
     scheduler: str = ""
     schedulers: tuple[str, ...] = ()
@@ -108,6 +134,9 @@ class DeviceFacts:
 
     name: str
     mount_point: str
+    #: The kernel's name of what is mounted ("dm-0"), and that of a mapping ("vg-data").
+    kernel_name: str = ""
+    mapping: str = ""
     #: The cluster's parts on it: "data", "wal", "tablespace NAME", "archive", "temp", "cache".
     parts: tuple[str, ...] = ()
     #: The mounted device: "/dev/mapper/vg-data"; "" if it is not a block device.

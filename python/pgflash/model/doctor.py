@@ -47,16 +47,35 @@ UNLIMITED = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """The memory of one NUMA node."""
+
+    name: str
+    total_bytes: int
+    #: What cannot be dropped to make room: programs' memory, shared memory, huge pages.
+    held_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostSettings:
     """The settings of the server's machine."""
 
     cores: int
     memory_bytes: int | None = None
+    #: What the server's control group may have; None: no limit.
+    memory_limit_bytes: int | None = None
+    #: Memory that new programs can have.
+    available_bytes: int | None = None
     swap_bytes: int | None = None
     #: Memory that the kernel has promised.
     committed_bytes: int | None = None
+    nodes: tuple[Node, ...] = ()
     #: By name ("vm.swappiness"), if present.
     sysctls: Mapping[str, int] = field(default_factory=dict)
+    #: Those that have several numbers.
+    sysctl_lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    #: Ports that the kernel gives to no program unasked: "5432,8000-8010".
+    reserved_ports: str | None = None
     huge_page_bytes: int | None = None
     huge_pages: int | None = None
     #: The word in brackets: always, madvise, never; "" if it is not known.
@@ -66,8 +85,18 @@ class HostSettings:
     #: The postmaster's soft limits by the kernel's names ("Max open files").
     limits: Mapping[str, float] = field(default_factory=dict)
     postmaster_uid: int | None = None
+    postmaster_user: str = ""
+    #: The folder of the server's programs; "" if it may not be seen.
+    programs: str = ""
+    #: The systemd unit that started the server; "" if none did.
+    unit: str = ""
     #: Whether systemd removes a user's files in /dev/shm when the user logs out; None: no systemd.
     remove_ipc: bool | None = None
+    #: Mount points that /etc/fstab names.
+    fstab: frozenset[str] = frozenset()
+    #: The profile that tuned has set, if it runs, and those that it offers.
+    tuned_profile: str = ""
+    tuned_profiles: tuple[str, ...] = ()
     #: The kind of container; "" if none was recognized.
     container: str = ""
 
@@ -86,6 +115,17 @@ class TablespaceSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """Checkpoints and WAL since the server's statistics were reset."""
+
+    #: Because it was time, and because something asked for them: mostly max_wal_size.
+    timed: float
+    requested: float
+    since_s: float
+    wal_bytes_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """The server's settings: values in the base units of pg_settings."""
 
@@ -94,6 +134,11 @@ class ServerSettings:
     #: Units of the settings that have one: "8kB", "ms".
     units: Mapping[str, str] = field(default_factory=dict)
     tablespaces: tuple[TablespaceSettings, ...] = ()
+
+    #: None: they may not be seen.
+    checkpoints: Checkpoints | None = None
+    #: Sessions of clients on other machines; None: they may not be seen.
+    remote_sessions: int | None = None
 
     @property
     def major(self) -> int:

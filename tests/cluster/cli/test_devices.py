@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from pgflash.cli import main
+from pgflash.collect.host_settings import read_host
+from pgflash.collect.server_settings import read_server
+from pgflash.local import postmaster_pid
 from pgflash_lab.account import make_server_dir
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
@@ -176,6 +179,26 @@ def test_the_doctor_finds_what_is_wrong_with_a_server_and_changes_nothing(
     (said,) = found["swappiness"]
     assert swappiness in said["sentence"] or "no swap" in said["sentence"]
     assert found["open-files"][0]["outcome"] != "unknown"
+
+
+@pytest.mark.extension
+def test_checkpoints_clients_and_programs_are_those_of_the_server(server: Server) -> None:
+    with server.connect() as connection:
+        before = read_server(connection)
+        assert before.checkpoints is not None
+        # A new file of WAL each time: a checkpoint of nothing is not one.
+        for _number in range(3):
+            connection.execute("select pg_switch_wal()")
+            connection.execute("checkpoint")
+        connection.execute("select pg_stat_clear_snapshot()")
+        after = read_server(connection)
+        assert after.checkpoints is not None
+        assert after.checkpoints.requested - before.checkpoints.requested >= 3
+        assert after.checkpoints.wal_bytes_s > 0
+        assert after.remote_sessions == 0
+        host = read_host(postmaster_pid(connection))
+        assert (Path(host.programs) / "pg_checksums").exists()
+        assert host.limits["Max stack size"] > 0
 
 
 def test_a_build_can_be_made_to_fail_by_what_is_found(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The doctor's rules: each finds what it is there to find, and says when it cannot know."""
 
+import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +13,15 @@ import pytest
 from pgflash.advise.doctor import HOST_RULES, OWN_RULES, PGFLASH_RULES, check, diagnose
 from pgflash.advise.doctor.limits import AIO_PER_PROCESS
 from pgflash.collect.host_settings import read_host
-from pgflash.model.device import DepthPoint, DeviceFacts, DiskFacts, Media, Probe
+from pgflash.model.device import DepthPoint, DeviceFacts, DiskFacts, Link, Media, Probe
 from pgflash.model.doctor import (
     UNLIMITED,
     CacheFacts,
+    Checkpoints,
     Diagnosis,
     DoctorFacts,
     HostSettings,
+    Node,
     Outcome,
     ServerSettings,
     TablespaceSettings,
@@ -27,10 +31,16 @@ from support.machines import FakeMachine
 
 GB = 2**30
 
+LINK = Link(address="0000:01:00.0", lanes=4, lanes_max=4, speed=16, speed_max=16)
 DISK = DiskFacts(
     name="nvme0n1",
     media=Media.FLASH,
     size_bytes=1000 * GB,
+    logical_bytes=512,
+    physical_bytes=512,
+    write_cache="write through",
+    link=LINK,
+    wear=0.1,
     scheduler="none",
     schedulers=("none", "mq-deadline", "bfq"),
     queue_requests=1023,
@@ -39,6 +49,7 @@ DISK = DiskFacts(
 DEVICE = DeviceFacts(
     name="nvme0n1p1",
     mount_point="/pg",
+    kernel_name="nvme0n1p1",
     parts=("data", "wal", "temp"),
     block_device="/dev/nvme0n1p1",
     media=Media.FLASH,
@@ -52,9 +63,11 @@ DEVICE = DeviceFacts(
     alignment_bytes=2**20,
     disks=(DISK,),
 )
+LIMITS = {"Max open files": 65536, "Max processes": UNLIMITED, "Max stack size": 8 * 2**20}
 HOST = HostSettings(
     cores=8,
     memory_bytes=16 * GB,
+    available_bytes=8 * GB,
     swap_bytes=GB,
     committed_bytes=4 * GB,
     sysctls={
@@ -63,25 +76,42 @@ HOST = HostSettings(
         "vm.dirty_bytes": 0,
         "vm.dirty_background_ratio": 3,
         "vm.dirty_background_bytes": 0,
+        "vm.dirty_expire_centisecs": 3000,
+        "vm.dirty_writeback_centisecs": 500,
+        "vm.zone_reclaim_mode": 0,
         "vm.overcommit_memory": 2,
         "vm.nr_hugepages": 2200,
         "kernel.shmmax": 2**63,
         "fs.aio-max-nr": 2**20,
         "fs.aio-nr": 0,
         "fs.file-max": 2**40,
+        "net.core.somaxconn": 4096,
     },
+    sysctl_lists={
+        "net.ipv4.tcp_rmem": (4096, 131072, 6 * 2**20),
+        "net.ipv4.tcp_wmem": (4096, 16384, 4 * 2**20),
+        "net.ipv4.ip_local_port_range": (32768, 60999),
+    },
+    reserved_ports="",
     huge_page_bytes=2 * 2**20,
     huge_pages=2200,
     transparent_huge_pages="madvise",
     shm_bytes=8 * GB,
-    limits={"Max open files": 65536, "Max processes": UNLIMITED},
+    limits=LIMITS,
     postmaster_uid=105,
+    postmaster_user="postgres",
+    programs="/usr/lib/postgresql/18/bin",
+    unit="postgresql@18-main.service",
+    fstab=frozenset({"/", "/pg", "/flash"}),
     remove_ipc=True,
 )
 SERVER = ServerSettings(
     version_num=180004,
     settings={
+        "checkpoint_completion_target": "0.9",
+        "checkpoint_timeout": "300",
         "data_checksums": "on",
+        "data_directory": "/pg/18/main",
         "dynamic_shared_memory_type": "posix",
         "effective_io_concurrency": "200",
         "huge_pages": "try",
@@ -90,20 +120,32 @@ SERVER = ServerSettings(
         "io_workers": "3",
         "max_connections": "100",
         "max_files_per_process": "1000",
+        "max_stack_depth": "2048",
+        "max_wal_size": "1024",
         "max_wal_senders": "10",
         "max_worker_processes": "8",
         "pgflash.cache_file": "/flash/cache",
         "pgflash.cache_size": str(100 * GB // 8192),
         "pgflash.keep_share": "50",
         "pgflash.snapshot_interval": "600",
+        "port": "5432",
         "random_page_cost": "1.1",
+        "shared_buffers": str(4 * GB // 8192),
         "shared_memory_size": "4300",
         "shared_memory_size_in_huge_pages": "2150",
         "shared_memory_type": "mmap",
         "wal_init_zero": "on",
     },
-    units={"shared_memory_size": "MB", "pgflash.cache_size": "8kB"},
+    units={
+        "max_stack_depth": "kB",
+        "max_wal_size": "MB",
+        "shared_buffers": "8kB",
+        "shared_memory_size": "MB",
+        "pgflash.cache_size": "8kB",
+    },
     tablespaces=(TablespaceSettings(name="pg_default"),),
+    checkpoints=Checkpoints(timed=100, requested=5, since_s=30_000, wal_bytes_s=2**20),
+    remote_sessions=3,
 )
 CACHE_DEVICE = replace(DEVICE, name="nvme1n1p1", mount_point="/flash", parts=("cache",))
 CACHE = CacheFacts(
@@ -169,6 +211,43 @@ def server(major: int = 18, **settings: str | None) -> DoctorFacts:
     return replace(SOUND, server=replace(SERVER, version_num=major * 10_000, settings=kept))
 
 
+def many(name: str, *values: int) -> DoctorFacts:
+    return host(sysctl_lists={**HOST.sysctl_lists, name: values})
+
+
+def nodes(*held: float, **sysctls: int) -> DoctorFacts:
+    """Return facts with a node of 8 GB for each share that is held."""
+    found = tuple(
+        Node(name=f"node{number}", total_bytes=8 * GB, held_bytes=int(share * 8 * GB))
+        for number, share in enumerate(held)
+    )
+    numa = {"kernel.numa_balancing": 0, **{f"kernel.{name}": one for name, one in sysctls.items()}}
+    return host(nodes=found, sysctls={**HOST.sysctls, **numa})
+
+
+def limited(name: str, value: float) -> DoctorFacts:
+    return host(limits={**LIMITS, name: value})
+
+
+def checkpoints(**changes: float) -> DoctorFacts:
+    """Return facts with nine checkpoints of ten requested, an hour and 40 minutes long."""
+    seen = Checkpoints(
+        **{"timed": 10, "requested": 90, "since_s": 6000, "wal_bytes_s": 10 * 2**20, **changes}
+    )
+    return replace(SOUND, server=replace(SERVER, checkpoints=seen))
+
+
+def small_buffers(overcommit: int = 0, **settings: str) -> DoctorFacts:
+    """Return facts with 128 MB of 16 GB, where more can be had."""
+    sysctls = {**HOST.sysctls, "vm.overcommit_memory": overcommit}
+    facts = server(18, shared_buffers="16384", **settings)
+    return replace(facts, host=replace(HOST, sysctls=sysctls))
+
+
+def ext4(**changes: Any) -> DoctorFacts:  # noqa: ANN401 - fields of a dataclass
+    return device(file_system="ext4", **changes)
+
+
 def turning(**changes: Any) -> DoctorFacts:  # noqa: ANN401 - fields of a dataclass
     """Return facts with everything on a disk that turns."""
     spindle = replace(
@@ -189,7 +268,7 @@ def of(facts: DoctorFacts, rule: str) -> list[Diagnosis]:
 def test_where_all_is_well_every_rule_says_so() -> None:
     found = diagnose(SOUND)
     assert {one.outcome for one in found} == {Outcome.GOOD}
-    silent = {"sync-mount"}  # it has nothing to look at here
+    silent = {"sync-mount", "max-batch-time"}  # they have nothing to look at here
     assert not silent & {one.rule for one in found}
     rules = len(PGFLASH_RULES) + len(HOST_RULES) + len(OWN_RULES)
     assert len({one.rule for one in found}) == rules - len(silent)
@@ -226,18 +305,30 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("queue-depth", disk(queue_depth=1), Outcome.WARNING, "device/queue_depth"),
     ("queue-depth", disk(scheduler="mq-deadline", queue_requests=128), Outcome.NOTE,
      "echo 512 > /sys/block/nvme0n1/queue/nr_requests"),
-    ("read-ahead", device(read_ahead_bytes=0), Outcome.WARNING, "--setra 2048 /dev/nvme0n1p1"),
-    ("read-ahead", turning(read_ahead_bytes=128 * 1024), Outcome.NOTE, "--setra 8192"),
-    ("read-ahead", device(read_ahead_bytes=64 * 2**20), Outcome.NOTE, "--setra 2048"),
+    ("read-ahead", device(read_ahead_bytes=0), Outcome.WARNING,
+     "echo 1024 > /sys/block/nvme0n1/queue/read_ahead_kb"),
+    ("read-ahead", turning(read_ahead_bytes=128 * 1024, kernel_name="dm-3", mapping="vg-data"),
+     Outcome.NOTE, 'ENV{DM_NAME}=="vg-data", ATTR{queue/read_ahead_kb}="4096"'),
+    ("read-ahead", device(read_ahead_bytes=64 * 2**20), Outcome.NOTE, "echo 1024 >"),
+    ("write-cache", disk(own_write_cache="write back"), Outcome.CRITICAL,
+     "echo 'write back' > /sys/block/nvme0n1/queue/write_cache"),
+    ("sectors", device(alignment_bytes=2048, disks=(replace(DISK, physical_bytes=4096),)),
+     Outcome.WARNING, "1MiB"),
+    ("pcie-link", disk(link=replace(LINK, lanes=2)), Outcome.WARNING, "lspci -vv -s 0000:01:00.0"),
+    ("pcie-link", disk(link=replace(LINK, lanes=3)), Outcome.NOTE, "lspci"),
+    ("drive-wear", disk(wear=0.8), Outcome.NOTE, "pgflash place"),
+    ("drive-wear", disk(wear=1.0), Outcome.WARNING, "pgflash place"),
     # A tenth of 1000 GB is to be free, and 40 are: the cache gives 60 back.
     ("over-provisioning", device(parts=("cache",), free_bytes=40 * GB), Outcome.NOTE,
      f"SET pgflash.cache_size = '{40 * 1024 - 1}MB'"),
     ("discard", device(mount_options=("rw", "noatime", "discard")), Outcome.NOTE, "fstrim.timer"),
     ("noatime", device(mount_options=("rw",)), Outcome.WARNING, "remount,noatime /pg"),
     ("barriers", device(mount_options=("rw", "noatime", "nobarrier")), Outcome.CRITICAL,
-     "barrier=1"),
-    ("barriers", device(mount_options=("noatime", "barrier=0")), Outcome.CRITICAL, "barrier=1"),
+     "remount,barrier /pg"),
+    ("barriers", ext4(mount_options=("noatime", "barrier=0", "max_batch_time=0")),
+     Outcome.CRITICAL, "remount,barrier=1 /pg"),
     ("sync-mount", device(mount_options=("rw", "sync", "noatime")), Outcome.WARNING, "async"),
+    ("max-batch-time", ext4(), Outcome.NOTE, "remount,max_batch_time=0 /pg"),
     ("lasting", device(media=Media.MEMORY, file_system="tmpfs", disks=()), Outcome.CRITICAL,
      "data, wal, temp"),
     ("lasting", device(media=Media.UNKNOWN, file_system="overlay", disks=()), Outcome.CRITICAL,
@@ -254,6 +345,30 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("dirty-background", sysctl("vm.dirty_background_bytes", 2 * GB), Outcome.NOTE,
      "vm.dirty_background_bytes"),
     ("dirty-ratio", sysctl("vm.dirty_ratio", 5), Outcome.NOTE, "vm.dirty_ratio=40"),
+    ("dirty-expire", sysctl("vm.dirty_expire_centisecs", 6000), Outcome.NOTE,
+     "vm.dirty_expire_centisecs=3000"),
+    ("dirty-writeback", sysctl("vm.dirty_writeback_centisecs", 0), Outcome.WARNING,
+     "vm.dirty_writeback_centisecs=500"),
+    ("dirty-writeback", sysctl("vm.dirty_writeback_centisecs", 1500), Outcome.NOTE,
+     "vm.dirty_writeback_centisecs=500"),
+    ("shared-buffers", small_buffers(), Outcome.NOTE, "shared_buffers = '4096MB'"),
+    ("shared-buffers", server(shared_buffers=str(8 * GB // 8192)), Outcome.NOTE,
+     "shared_buffers = '4096MB'"),
+    # A container's quarter is that of its own memory.
+    ("shared-buffers", host(memory_limit_bytes=8 * GB), Outcome.NOTE, "shared_buffers = '2048MB'"),
+    ("zone-reclaim", sysctl("vm.zone_reclaim_mode", 1), Outcome.WARNING, "vm.zone_reclaim_mode=0"),
+    ("numa-balancing", nodes(0.5, 0.5, numa_balancing=1), Outcome.NOTE, "kernel.numa_balancing=0"),
+    ("numa-memory", nodes(0.9, 0.3), Outcome.WARNING, "NUMAPolicy=interleave"),
+    ("tuned", host(tuned_profile="balanced", tuned_profiles=("balanced", "postgresql")),
+     Outcome.NOTE, "tuned-adm profile postgresql"),
+    ("connection-queue", sysctl("net.core.somaxconn", 64), Outcome.NOTE,
+     "net.core.somaxconn=4096"),
+    ("network-buffers", many("net.ipv4.tcp_wmem", 4096, 16384, 65536), Outcome.NOTE,
+     "sysctl -w net.ipv4.tcp_wmem='4096 16384 4194304'"),
+    ("port-range", many("net.ipv4.ip_local_port_range", 1024, 65000), Outcome.WARNING,
+     "net.ipv4.ip_local_reserved_ports=5432"),
+    ("max-wal-size", checkpoints(), Outcome.WARNING, "max_wal_size = '12GB'"),
+    ("max-wal-size", checkpoints(timed=200), Outcome.NOTE, "max_wal_size = '12GB'"),
     ("huge-pages", server(huge_pages_status="off"), Outcome.NOTE, "vm.nr_hugepages=4350"),
     ("huge-pages", server(huge_pages_status="off", shared_memory_size="20000"), Outcome.WARNING,
      "huge_pages = try"),
@@ -268,9 +383,11 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
              host=replace(HOST, sysctls={**HOST.sysctls, "kernel.shmmax": GB})),
      Outcome.WARNING, "kernel.shmmax"),
     ("remove-ipc", host(postmaster_uid=1000), Outcome.WARNING, "RemoveIPC=no"),
-    ("open-files", host(limits={"Max open files": 999}), Outcome.NOTE, "LimitNOFILE"),
+    ("open-files", limited("Max open files", 999), Outcome.NOTE, "LimitNOFILE=65536"),
+    ("stack-limit", limited("Max stack size", 2 * 2**20), Outcome.WARNING, "LimitSTACK=8388608"),
+    ("stack-limit", server(max_stack_depth="1024"), Outcome.NOTE, "LimitSTACK=8388608"),
     ("file-max", sysctl("fs.file-max", 100_000), Outcome.NOTE, "fs.file-max=6815744"),
-    ("processes", host(limits={"Max processes": 100}), Outcome.WARNING, "LimitNPROC=16384"),
+    ("processes", limited("Max processes", 100), Outcome.WARNING, "LimitNPROC=16384"),
     ("aio-max-nr", sysctl("fs.aio-max-nr", 4000), Outcome.WARNING, "fs.aio-max-nr=1048576"),
     ("random-page-cost", server(random_page_cost="4"), Outcome.WARNING,
      'ALTER TABLESPACE "pg_default" SET (random_page_cost = 1.1);'),
@@ -311,6 +428,26 @@ def test_a_rule_finds_what_is_wrong_and_names_reason_source_and_command(
     assert others <= ALONG.get(rule, set())
 
 
+#: What takes effect at once and is gone after a restart of the machine, and where it is kept.
+PASSING = re.compile(r"> /(sys|proc)/|sysctl -w|mount -o remount")
+KEEPS = re.compile(r"/etc/(sysctl\.d|tmpfiles\.d|udev/rules\.d|fstab|nfs\.conf)")
+
+
+@pytest.mark.parametrize(
+    "facts", [one[1] for one in FINDINGS], ids=[f"{one[0]}-{one[2]}" for one in FINDINGS]
+)
+def test_commands_last_and_are_commands(facts: DoctorFacts) -> None:
+    for one in diagnose(facts):
+        passing = [command for command in one.commands if PASSING.search(command)]
+        assert len(passing) <= len([one for one in one.commands if KEEPS.search(one)])
+        for command in one.commands:
+            if command.startswith("# "):
+                continue
+            assert not re.search(r"mklabel|mkpart|mkfs|nvme format|DEVICE|_DIRECTORY\b", command)
+            if not re.match(r"-- |[A-Z]{2,} ", command):  # else it is the server that reads it
+                subprocess.run(["bash", "-n", "-c", command], check=True)
+
+
 #: What goes along with something: a container's layer has no disk to be looked at.
 ALONG = {
     "lasting": {
@@ -318,11 +455,14 @@ ALONG = {
     },
     "over-provisioning": {"wal-init-zero", "random-page-cost", "effective-io-concurrency"},
     "scheduler": {"queue-depth"},
-    "open-files": {"processes"},
-    "processes": {"open-files"},
+    "sectors": {"alignment"},
+    "shared-buffers": {"overcommit"},
+    "dirty-background": {"shared-buffers"},
     "effective-io-concurrency": {"io-workers"},
 }  # fmt: skip
 
+
+TWO_NODES = 2 * (Node(name="node0", total_bytes=GB, held_bytes=0),)
 
 UNKNOWN: list[tuple[str, DoctorFacts]] = [
     ("alignment", device(alignment_bytes=None, unknown={"alignment_bytes": "nobody tells"})),
@@ -333,7 +473,7 @@ UNKNOWN: list[tuple[str, DoctorFacts]] = [
     ("swappiness", host(sysctls={})),
     ("dirty-background", host(memory_bytes=None)),
     ("dirty-ratio", host(sysctls={})),
-    ("huge-pages", server(shared_memory_size=None)),
+    ("huge-pages", server(shared_memory_size=None, shared_buffers=None)),
     ("huge-pages", server(16, huge_pages_status=None)),
     ("transparent-huge-pages", host(transparent_huge_pages="")),
     ("cache-views", replace(SOUND, cache=None, why_no_cache="it is not here")),
@@ -343,6 +483,20 @@ UNKNOWN: list[tuple[str, DoctorFacts]] = [
     ("shared-memory", host(shm_bytes=None)),
     ("remove-ipc", host(postmaster_uid=None)),
     ("open-files", host(limits={})),
+    ("stack-limit", host(limits={})),
+    ("write-cache", disk(write_cache="")),
+    ("sectors", disk(physical_bytes=None)),
+    ("pcie-link", disk(link=None)),
+    ("drive-wear", disk(wear=None)),
+    ("dirty-expire", host(sysctls={})),
+    ("dirty-writeback", host(sysctls={})),
+    ("shared-buffers", server(shared_buffers=None)),
+    ("numa-balancing", replace(nodes(0.5, 0.5), host=replace(HOST, nodes=TWO_NODES))),
+    ("connection-queue", host(sysctls={})),
+    ("network-buffers", replace(SOUND, server=replace(SERVER, remote_sessions=None))),
+    ("network-buffers", host(sysctl_lists={})),
+    ("port-range", host(sysctl_lists={})),
+    ("max-wal-size", replace(SOUND, server=replace(SERVER, checkpoints=None))),
     ("file-max", host(sysctls={})),
     ("processes", host(limits={})),
     ("aio-max-nr", host(sysctls={})),
@@ -362,7 +516,7 @@ def test_a_rule_that_cannot_know_says_so(rule: str, facts: DoctorFacts) -> None:
 
 
 def test_every_rule_has_a_finding_above() -> None:
-    rules = {one.rule for one in diagnose(SOUND)} | {"sync-mount"}
+    rules = {one.rule for one in diagnose(SOUND)} | {"sync-mount", "max-batch-time"}
     # Views are there, or it is not known what is.
     assert {rule for rule, _facts, _outcome, _command in FINDINGS} == rules - {"cache-views"}
 
@@ -390,6 +544,72 @@ def test_a_server_can_be_started_after_what_is_advised_against_overcommitment(
     # The kernel's own formula: Linux documentation, filesystems/proc, CommitLimit.
     limit = swap_bytes + ratio / 100 * (16 * GB - 1.6 * GB)
     assert limit >= 1.5 * committed_bytes
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        small_buffers(overcommit=2),
+        small_buffers(huge_pages="on"),
+        small_buffers(shared_memory_type="sysv"),
+        replace(small_buffers(), host=replace(HOST, available_bytes=GB)),
+    ],
+)
+def test_more_shared_buffers_are_advised_only_where_the_server_starts_with_them(
+    facts: DoctorFacts,
+) -> None:
+    (one,) = of(facts, "shared-buffers")
+    assert one.outcome is Outcome.NOTE
+    assert one.commands == ()
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "wanted"),
+    # Twice 10 MB/s for five minutes, and what is spread over 90 % of the next: 11.1 GB.
+    [(500 * GB, "12GB"), (10 * GB, "6GB"), (GB, None), (None, None)],
+)
+def test_wal_takes_half_of_the_free_space_at_most(
+    free_bytes: int | None, wanted: str | None
+) -> None:
+    facts = replace(checkpoints(), devices=(replace(DEVICE, free_bytes=free_bytes), CACHE_DEVICE))
+    (one,) = of(facts, "max-wal-size")
+    assert one.outcome is Outcome.WARNING
+    assert one.commands[:1] == (
+        () if wanted is None else (f"ALTER SYSTEM SET max_wal_size = '{wanted}';",)
+    )
+
+
+def test_a_few_checkpoints_on_request_are_backups_and_people() -> None:
+    few = checkpoints(timed=0, requested=9)
+    assert of(few, "max-wal-size")[0].outcome is Outcome.GOOD
+
+
+@pytest.mark.parametrize("reserved", ["5432", "80,5000-6000", "5430-5432"])
+def test_a_reserved_port_is_given_to_nobody_and_others_stay_reserved(reserved: str) -> None:
+    facts = many("net.ipv4.ip_local_port_range", 1024, 65000)
+    assert facts.host is not None
+    kept = replace(facts, host=replace(facts.host, reserved_ports="80,90-99"))
+    assert "reserved_ports=80,90-99,5432" in of(kept, "port-range")[0].commands[0]
+    safe = replace(facts, host=replace(facts.host, reserved_ports=reserved))
+    assert of(safe, "port-range")[0].outcome is Outcome.GOOD
+
+
+def test_buffers_of_the_network_are_not_judged_where_nobody_is_remote() -> None:
+    facts = many("net.ipv4.tcp_wmem", 4096, 16384, 65536)
+    here = replace(facts, server=replace(SERVER, remote_sessions=0))
+    assert of(here, "network-buffers")[0].outcome is Outcome.GOOD
+
+
+def test_checksums_are_enabled_in_the_servers_own_folder_by_its_own_program() -> None:
+    facts = server(data_checksums="off", data_directory="/pg/my data")
+    commands = of(facts, "checksums")[0].commands
+    assert commands[-1] == (
+        "/usr/lib/postgresql/18/bin/pg_checksums --enable --progress -D '/pg/my data'"
+    )
+    assert "systemctl stop postgresql@18-main.service" in commands[0]
+    assert "cold" in commands[1]
+    hidden = of(server(data_checksums="off", data_directory=None), "checksums")[0].commands
+    assert hidden[0].startswith("-- SHOW data_directory")
 
 
 def test_a_probe_knows_better_than_a_label() -> None:
@@ -428,7 +648,7 @@ def test_without_the_machine_only_the_server_is_checked_and_it_is_said() -> None
     assert "it is elsewhere" in machine.sentence
     assert {one.rule for one in found} == {
         "cache-views", "machine", "checksums", "io-method", "wal-init-zero", "random-page-cost",
-        "effective-io-concurrency",
+        "effective-io-concurrency", "max-wal-size",
     }  # fmt: skip
 
 
@@ -491,6 +711,67 @@ def test_the_machines_settings_are_read_from_its_files(fake: FakeMachine) -> Non
         remove_ipc=None,
         container="kubepods",
     )
+
+
+def test_the_servers_unit_user_programs_and_memory_are_those_of_its_process(
+    fake: FakeMachine,
+) -> None:
+    group = "/system.slice/system-postgresql.slice/postgresql@15-main.service"
+    fake.write("proc/77/cgroup", f"0::{group}")
+    fake.write("proc/77/status", "Name:\tpostgres\nUid:\t105\t105\t105\t105")
+    fake.write("etc/passwd", "root:x:0:0::/root:/bin/sh\npostgres:x:105:113::/nowhere:/bin/sh")
+    (fake.root / "proc/77/exe").symlink_to("/usr/lib/postgresql/15/bin/postgres")
+    fake.mount("0:28", "/sys/fs/cgroup", "cgroup2", "cgroup2")
+    fake.write(f"sys/fs/cgroup{group}/memory.max", str(4 * GB))
+    found = read_host(77, machine=fake.machine, size_of=lambda _path: 0)
+    assert (found.unit, found.postmaster_user) == ("postgresql@15-main.service", "postgres")
+    assert found.programs == "/usr/lib/postgresql/15/bin"
+    assert found.memory_limit_bytes == 4 * GB
+
+
+@pytest.mark.parametrize(
+    "group",
+    ["0::/", "0::/user.slice/user-1000.slice/user@1000.service/app.slice/pg.service",
+     "0::/docker/0123abc", "0::/system.slice/docker-0123.scope"],
+)  # fmt: skip
+def test_a_server_that_no_unit_of_the_system_started_has_none(
+    fake: FakeMachine, group: str
+) -> None:
+    fake.write("proc/77/cgroup", group)
+    assert read_host(77, machine=fake.machine, size_of=lambda _path: 0).unit == ""
+
+
+def test_nodes_of_memory_the_network_and_mounts_are_read(fake: FakeMachine) -> None:
+    fake.write("proc/meminfo", "MemTotal: 2048 kB\nMemAvailable: 512 kB\nHugepagesize: 64 kB")
+    for number, (anonymous, huge) in enumerate(((100, 4), (10, 0))):
+        node = f"Node {number} "
+        fake.write(
+            f"sys/devices/system/node/node{number}/meminfo",
+            f"{node}MemTotal:  1024 kB\n{node}FilePages: 500 kB\n{node}AnonPages: {anonymous} kB\n"
+            f"{node}Shmem: 20 kB\n{node}HugePages_Total: {huge}",
+        )
+    fake.write("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304")
+    fake.write("proc/sys/net/ipv4/ip_local_reserved_ports", "")
+    fake.write("etc/fstab", "# a note\n/dev/sda1 / ext4 defaults 0 1\n/x /my\\040data xfs rw\n")
+    found = read_host(None, machine=fake.machine, size_of=lambda _path: 0)
+    assert found.available_bytes == 512 * 1024
+    assert [(one.name, one.held_bytes // 1024) for one in found.nodes] == [
+        ("node0", 100 + 20 + 4 * 64), ("node1", 10 + 20),
+    ]  # fmt: skip
+    assert found.sysctl_lists == {"net.ipv4.tcp_wmem": (4096, 16384, 4194304)}
+    assert found.reserved_ports == ""
+    assert found.fstab == {"/", "/my data"}
+
+
+def test_tuneds_profile_counts_while_tuned_runs(fake: FakeMachine) -> None:
+    fake.write("etc/tuned/active_profile", "balanced")
+    fake.write("usr/lib/tuned/postgresql/tuned.conf", "")
+    fake.write("usr/lib/tuned/functions", "")
+    stopped = read_host(None, machine=fake.machine, size_of=lambda _path: 0)
+    fake.write("run/tuned/tuned.pid", "99")
+    running = read_host(None, machine=fake.machine, size_of=lambda _path: 0)
+    assert (stopped.tuned_profile, running.tuned_profile) == ("", "balanced")
+    assert running.tuned_profiles == ("postgresql",)
 
 
 def test_a_machine_without_files_gives_no_settings(fake: FakeMachine) -> None:

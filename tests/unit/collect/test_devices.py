@@ -277,3 +277,81 @@ def test_this_machine_answers_for_its_own_folders(tmp_path: Path) -> None:
     assert by_part["a"].free_bytes is not None
     assert by_part["a"].size_bytes == shutil.disk_usage(tmp_path).total
     assert by_part["b"].media is Media.MEMORY
+
+
+# ---- what a drive says of itself
+
+
+def below(folder: Path, fake: FakeMachine) -> str:
+    return str(folder.relative_to(fake.root))
+
+
+def test_a_drives_own_name_sectors_and_cache_are_read(fake: FakeMachine) -> None:
+    disk = fake.disk("sda", "8:0")
+    inside = below(disk, fake)
+    fake.write(f"{inside}/device/wwid", "naa.5000c500a1b2c3d4")
+    fake.write(f"{inside}/device/scsi_disk/0:0:0:0/cache_type", "write back")
+    fake.write(f"{inside}/queue/write_cache", "write through")
+    fake.write(f"{inside}/queue/logical_block_size", "512")
+    fake.write(f"{inside}/queue/physical_block_size", "4096")
+    fake.mount("8:0", "/", "ext4", "/dev/sda")
+    (one,) = device(fake, "/").disks
+    assert one.wwid == "naa.5000c500a1b2c3d4"
+    assert (one.logical_bytes, one.physical_bytes) == (512, 4096)
+    assert (one.write_cache, one.own_write_cache) == ("write through", "write back")
+    assert (one.link, one.wear) == (None, None)
+
+
+def test_what_is_mounted_has_the_kernels_name_and_that_of_its_mapping(fake: FakeMachine) -> None:
+    fake.partition(fake.disk("sda", "8:0"), "sda1", "8:1", start=2048)
+    fake.write(f"{below(fake.virtual('dm-3', '253:3', slaves=('sda1',)), fake)}/dm/name", "vg-pg")
+    fake.mount("8:1", "/", "ext4", "/dev/sda1")
+    fake.mount("253:3", "/pg", "xfs", "/dev/mapper/vg-pg")
+    root, data = devices(fake, "/", "/pg")
+    assert (root.kernel_name, root.mapping) == ("sda1", "")
+    assert (data.kernel_name, data.mapping) == ("dm-3", "vg-pg")
+
+
+def test_an_nvme_drives_link_is_that_of_its_card_and_not_of_the_bridge_above(
+    fake: FakeMachine,
+) -> None:
+    def connect(place: str, lanes: object, speed: str) -> None:
+        for name, most, fastest in (("current", lanes, speed), ("max", 4, "16.0 GT/s PCIe")):
+            fake.write(f"sys/devices/{place}/{name}_link_width", str(most))
+            fake.write(f"sys/devices/{place}/{name}_link_speed", fastest)
+
+    bridge = "pci0000:00/0000:00:01.0"
+    connect(bridge, 4, "16.0 GT/s PCIe")
+    connect(f"{bridge}/0000:01:00.0", 2, "8.0 GT/s PCIe")
+    connect(f"{bridge}/0000:02:00.0", 0, "Unknown")
+    fake.disk("nvme0n1", "259:0", bus=f"{bridge}/0000:01:00.0/nvme/nvme0")
+    fake.disk("nvme1n1", "259:1", bus=f"{bridge}/0000:02:00.0/nvme/nvme1")
+    # With multipath the disk is below its subsystem, which names the ways to it.
+    shared = fake.disk("nvme2n1", "259:2", bus="virtual/nvme-subsystem/nvme-subsys2")
+    (shared / "device").mkdir()
+    (shared / "device/nvme0").symlink_to(
+        fake.root / f"sys/devices/{bridge}/0000:01:00.0/nvme/nvme0"
+    )
+    for number, name in enumerate(("nvme0n1", "nvme1n1", "nvme2n1")):
+        fake.mount(f"259:{number}", f"/{name}", "xfs", f"/dev/{name}")
+    plain, unknown, several = devices(fake, "/nvme0n1", "/nvme1n1", "/nvme2n1")
+    link = plain.disks[0].link
+    assert link is not None
+    assert (link.address, link.lanes, link.lanes_max) == ("0000:01:00.0", 2, 4)
+    assert (link.speed, link.speed_max) == (8.0, 16.0)
+    assert unknown.disks[0].link is None
+    assert several.disks[0].link == link
+
+
+@pytest.mark.parametrize(
+    ("told", "wear"),
+    # JEDEC's estimates of two kinds of blocks: tenths of the life; 0x0b is beyond its end.
+    [("0x01 0x03", 0.3), ("0x0b 0x01", 1.0), ("0x00 0x00", None), ("", None)],
+)
+def test_an_emmc_drive_tells_how_much_of_its_life_is_used_up(
+    fake: FakeMachine, told: str, wear: float | None
+) -> None:
+    disk = fake.disk("mmcblk0", "179:0", bus="platform/mmc0/mmc0:0001/block")
+    fake.write(f"{below(disk, fake)}/device/life_time", told)
+    fake.mount("179:0", "/", "ext4", "/dev/mmcblk0")
+    assert device(fake, "/").disks[0].wear == wear

@@ -8,18 +8,32 @@ is changed here.
 """
 
 from pgflash.advise.doctor.cache import PGFLASH_RULES
+from pgflash.advise.doctor.checkpoints import CHECKPOINT_RULES
+from pgflash.advise.doctor.drives import DRIVE_RULES
+from pgflash.advise.doctor.kernel import KERNEL_RULES
 from pgflash.advise.doctor.limits import LIMIT_RULES
 from pgflash.advise.doctor.memory import MEMORY_RULES
 from pgflash.advise.doctor.mounts import MOUNT_RULES
+from pgflash.advise.doctor.network import NETWORK_RULES
 from pgflash.advise.doctor.rules import MACHINE, Rule, unknown
 from pgflash.advise.doctor.server import SERVER_RULES
 from pgflash.advise.doctor.storage import STORAGE_RULES
 from pgflash.advise.doctor.tablespaces import TABLESPACE_RULES
+from pgflash.advise.doctor.writeback import WRITEBACK_RULES
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
 
 #: The rules that need the server's machine, and those that do not.
-HOST_RULES: tuple[Rule, ...] = (*STORAGE_RULES, *MOUNT_RULES, *MEMORY_RULES, *LIMIT_RULES)
-OWN_RULES: tuple[Rule, ...] = (*TABLESPACE_RULES, *SERVER_RULES)
+HOST_RULES: tuple[Rule, ...] = (
+    *STORAGE_RULES,
+    *DRIVE_RULES,
+    *MOUNT_RULES,
+    *MEMORY_RULES,
+    *WRITEBACK_RULES,
+    *KERNEL_RULES,
+    *LIMIT_RULES,
+    *NETWORK_RULES,
+)
+OWN_RULES: tuple[Rule, ...] = (*TABLESPACE_RULES, *SERVER_RULES, *CHECKPOINT_RULES)
 
 _ORDER = tuple(Outcome)
 

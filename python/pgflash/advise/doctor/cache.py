@@ -4,7 +4,8 @@
 import functools
 from collections.abc import Callable, Iterator
 
-from pgflash.advise.doctor.rules import SERVER, Rule, found, good, set_parameter, unknown
+from pgflash.advise.doctor.lasting import set_parameter
+from pgflash.advise.doctor.rules import SERVER, Rule, found, good, unknown
 from pgflash.analyze.rules_flash import FASTER_MIN
 from pgflash.model.doctor import CacheFacts, Diagnosis, DoctorFacts, Outcome
 from pgflash.model.words import duration, percent, size, things
@@ -112,12 +113,14 @@ def devices(cache: CacheFacts) -> Iterator[Diagnosis]:
             )
 
 
-@_of_cache
-def workers(cache: CacheFacts) -> Iterator[Diagnosis]:
+def workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check whether the process that writes to flash runs."""
-    if cache.cache.get("writer_running") is not False:
+    if facts.cache is None or not _is_wanted(facts):
+        return
+    if facts.cache.cache.get("writer_running") is not False:
         yield good("cache-workers", CACHE, "The process that writes to flash is running.")
         return
+    now = int(facts.server.number("max_worker_processes") or 0)
     yield found(
         "cache-workers",
         Outcome.WARNING,
@@ -126,7 +129,10 @@ def workers(cache: CacheFacts) -> Iterator[Diagnosis]:
         reason="Nothing is put into the cache. Usually max_worker_processes is too low: pgflash "
         "needs six.",
         source=f"{_GUIDE}, Modes",
-        commands=set_parameter("max_worker_processes", "16", restart=True),
+        commands=(
+            "-- on standbys first: one that has less than its primary stops",
+            *set_parameter("max_worker_processes", str(max(16, now + 8)), restart=True),
+        ),
     )
 
 

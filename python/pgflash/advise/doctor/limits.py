@@ -8,6 +8,7 @@ instead.
 
 from collections.abc import Iterator
 
+from pgflash.advise.doctor.lasting import set_limit, set_option, set_sysctl
 from pgflash.advise.doctor.rules import (
     KERNEL_FS,
     MACHINE,
@@ -15,8 +16,8 @@ from pgflash.advise.doctor.rules import (
     Rule,
     found,
     good,
+    host_of,
     postgres,
-    set_sysctl,
     unknown,
 )
 from pgflash.model.doctor import UNLIMITED, Diagnosis, DoctorFacts, HostSettings, Outcome
@@ -33,11 +34,13 @@ PEOPLE_FROM_UID = 1000
 
 _FILES = "Max open files"
 _PROCESSES = "Max processes"
+_STACK = "Max stack size"
 
-
-def _host(facts: DoctorFacts) -> HostSettings:
-    assert facts.host is not None
-    return facts.host
+#: What PostgreSQL keeps between max_stack_depth and the limit, what it takes by itself, and Linux's
+#: usual limit.
+STACK_SPARE_BYTES = 512 * 1024
+STACK_DEPTH_BYTES = 2 * 2**20
+STACK_BYTES = 8 * 2**20
 
 
 def _processes(facts: DoctorFacts) -> int:
@@ -48,18 +51,13 @@ def _processes(facts: DoctorFacts) -> int:
 
 def shared_memory(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check the room in /dev/shm."""
-    host, rule = _host(facts), "shared-memory"
+    host, rule = host_of(facts), "shared-memory"
     kind = facts.server.settings.get("dynamic_shared_memory_type", "posix")
     if host.shm_bytes is None:
         yield unknown(rule, MACHINE, "The size of /dev/shm cannot be seen.")
     elif kind != "posix" or host.shm_bytes >= SHM_MIN_BYTES:
         yield good(rule, MACHINE, f"/dev/shm has {size(host.shm_bytes)}.")
     else:
-        command = (
-            "docker run --shm-size=1g ..."
-            if host.container
-            else "mount -o remount,size=1G /dev/shm"
-        )
         yield found(
             rule,
             Outcome.WARNING,
@@ -69,13 +67,22 @@ def shared_memory(facts: DoctorFacts) -> Iterator[Diagnosis]:
             "keeps its own there to be warm after a crash.",
             source=f"{postgres('Resource Consumption, dynamic_shared_memory_type')}; "
             f"{SANDISK_SYSTEM} (shmmax)",
-            commands=(command,),
+            commands=_larger_shm(host),
         )
+
+
+def _larger_shm(host: HostSettings) -> tuple[str, ...]:
+    if host.container:
+        return ("docker run --shm-size=1g ...",)
+    now, *then = set_option(host, "/dev/shm", "size=1G")
+    if "/dev/shm" not in host.fstab:
+        then = ["echo 'tmpfs /dev/shm tmpfs nosuid,nodev,size=1G 0 0' >> /etc/fstab"]
+    return (now, *then)
 
 
 def system_v(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check System V's limits, if shared memory is of that kind."""
-    host, rule = _host(facts), "system-v-memory"
+    host, rule = host_of(facts), "system-v-memory"
     shared = facts.server.size_bytes("shared_memory_size")
     largest = host.sysctls.get("kernel.shmmax")
     if facts.server.settings.get("shared_memory_type", "mmap") != "sysv":
@@ -100,7 +107,7 @@ def system_v(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 def remove_ipc(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check whether the server loses its shared memory when its user logs out."""
-    host, rule = _host(facts), "remove-ipc"
+    host, rule = host_of(facts), "remove-ipc"
     if host.remove_ipc is None:
         yield good(rule, MACHINE, "There is no systemd that removes shared memory.")
     elif not host.remove_ipc:
@@ -120,7 +127,7 @@ def remove_ipc(facts: DoctorFacts) -> Iterator[Diagnosis]:
             source=postgres("Managing Kernel Resources, systemd RemoveIPC"),
             commands=(
                 "mkdir -p /etc/systemd/logind.conf.d",
-                "printf '[Login]\\nRemoveIPC=no\\n' > /etc/systemd/logind.conf.d/60-pgflash.conf",
+                "printf '[Login]\\nRemoveIPC=no\\n' > /etc/systemd/logind.conf.d/zz-pgflash.conf",
                 "systemctl restart systemd-logind",
             ),
         )
@@ -128,7 +135,7 @@ def remove_ipc(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 def open_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check how many files a process may have open."""
-    host, rule = _host(facts), "open-files"
+    host, rule = host_of(facts), "open-files"
     limit = host.limits.get(_FILES)
     wanted = facts.server.number("max_files_per_process")
     if limit is None or wanted is None:
@@ -145,16 +152,16 @@ def open_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
             f"max_files_per_process ({whole(wanted)}).",
             reason="Sessions close and open files again and again where a database has many.",
             source=f"{SANDISK_SYSTEM} (nofile); {postgres('Managing Kernel Resources')}",
-            commands=(
-                "systemctl edit postgresql  # [Service] LimitNOFILE=65536",
-                "# then restart the server",
+            # A service whose limit is above fs.nr_open is not started.
+            commands=set_limit(
+                host, "nofile", min(max(65_536, int(wanted)), host.sysctls.get("fs.nr_open", 2**20))
             ),
         )
 
 
 def all_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check how many files the machine may have open."""
-    limit = _host(facts).sysctls.get("fs.file-max")
+    limit = host_of(facts).sysctls.get("fs.file-max")
     each = facts.server.number("max_files_per_process")
     if limit is None or each is None:
         yield unknown("file-max", MACHINE, "fs.file-max cannot be read.")
@@ -176,7 +183,8 @@ def all_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 def processes(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check how many processes the server's user may have."""
-    limit = _host(facts).limits.get(_PROCESSES)
+    host = host_of(facts)
+    limit = host.limits.get(_PROCESSES)
     wanted = _processes(facts)
     if limit is None:
         yield unknown("processes", MACHINE, "How many processes the server may have is not seen.")
@@ -191,16 +199,44 @@ def processes(facts: DoctorFacts) -> Iterator[Diagnosis]:
             f"{whole(wanted)}.",
             reason="Connections are refused, or autovacuum and parallel queries get no workers.",
             source=f"{SANDISK_SYSTEM} (nproc); {postgres('Managing Kernel Resources')}",
-            commands=(
-                f"systemctl edit postgresql  # [Service] LimitNPROC={max(16384, 2 * wanted)}",
-                "# then restart the server",
-            ),
+            commands=set_limit(host, "nproc", max(16_384, 2 * wanted)),
         )
+
+
+def stack(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Check whether a deep recursion ends in an error before the stack ends."""
+    host, rule = host_of(facts), "stack-limit"
+    limit, depth = host.limits.get(_STACK), facts.server.size_bytes("max_stack_depth")
+    if limit is None or depth is None:
+        yield unknown(rule, MACHINE, "How large the server's stack may become is not seen.")
+        return
+    said = "any size" if limit == UNLIMITED else size(limit)
+    sentence = f"The server's stack may have {said}, max_stack_depth is {size(depth)}."
+    if depth + STACK_SPARE_BYTES > limit:
+        outcome = Outcome.WARNING
+        reason = "A query that is nested deeply enough ends the process rather than in an error; "
+        reason += "then all sessions end, and the server recovers."
+    elif depth < STACK_DEPTH_BYTES:
+        outcome = Outcome.NOTE
+        reason = "Long expressions and nested functions fail that work elsewhere: the server takes "
+        reason += "2 MB by itself if its limit allows it."
+    else:
+        yield good(rule, MACHINE, sentence)
+        return
+    yield found(
+        rule,
+        outcome,
+        MACHINE,
+        sentence,
+        reason=reason,
+        source=f"{SANDISK_SYSTEM} (stack); {postgres('Resource Consumption, max_stack_depth')}",
+        commands=set_limit(host, "stack", max(STACK_BYTES, 2 * depth)),
+    )
 
 
 def asynchronous_requests(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check whether every process gets a queue for reading flash."""
-    host, rule = _host(facts), "aio-max-nr"
+    host, rule = host_of(facts), "aio-max-nr"
     if not facts.server.settings.get("pgflash.cache_file"):
         return
     limit, used = host.sysctls.get("fs.aio-max-nr"), host.sysctls.get("fs.aio-nr") or 0
@@ -233,5 +269,6 @@ LIMIT_RULES: tuple[Rule, ...] = (
     open_files,
     all_files,
     processes,
+    stack,
     asynchronous_requests,
 )

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Rules about memory: swapping, dirty pages, huge pages, overcommitment.
+"""Rules about memory: shared_buffers, swapping, huge pages, overcommitment.
 
-SanDisk sets swappiness 0, dirty_background_ratio 3, dirty_ratio 80 for a database that did its
-own I/O. PostgreSQL writes through the page cache, so it matters more when the kernel writes.  Since
-Linux 3.5, swappiness 0 means that the kernel kills a process rather than swap, so 1 now has the
-former meaning of 0.
+SanDisk sets swappiness 0.  Since Linux 3.5 this means that the kernel kills a process rather than
+swap, so 1 now has the former meaning of 0.
 """
 
 import math
 from collections.abc import Iterator
 
+from pgflash.advise.doctor.lasting import set_file, set_parameter, set_sysctl
 from pgflash.advise.doctor.rules import (
     KERNEL_VM,
     MACHINE,
@@ -18,21 +17,14 @@ from pgflash.advise.doctor.rules import (
     Rule,
     found,
     good,
+    host_of,
     postgres,
-    set_parameter,
-    set_sysctl,
     unknown,
 )
 from pgflash.model.doctor import Diagnosis, DoctorFacts, HostSettings, Outcome
-from pgflash.model.words import size
+from pgflash.model.words import percent, size
 
 SWAPPINESS_MAX = 10
-
-#: How much may be dirty in memory before the kernel begins to write.
-BACKGROUND_MAX_BYTES = 2**30
-BACKGROUND_BYTES = 256 * 2**20
-#: From here on, a process that writes has to write others' pages, too.
-DIRTY_RATIO_MIN = 10
 
 #: The percentage of memory that may be promised, besides swap: the least that we advise, and the
 #: most, which leaves room for the kernel.
@@ -44,15 +36,17 @@ COMMIT_ROOM = 1.5
 #: Below this, huge pages bring little.
 HUGE_PAGES_FROM_BYTES = 2**30
 
-
-def _host(facts: DoctorFacts) -> HostSettings:
-    assert facts.host is not None
-    return facts.host
+#: What PostgreSQL's documentation begins with, and from where on more is unlikely to help.
+BUFFERS_SHARE = 0.25
+BUFFERS_SHARE_MAX = 0.4
+#: Below this share of memory it is worth a thought; with less memory the default may do.
+BUFFERS_SHARE_MIN = 0.1
+BUFFERS_FROM_MEMORY_BYTES = 2 * 2**30
 
 
 def swappiness(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check how willingly the kernel swaps."""
-    host = _host(facts)
+    host = host_of(facts)
     value = host.sysctls.get("vm.swappiness")
     if value is None:
         yield unknown("swappiness", MACHINE, "vm.swappiness cannot be read.")
@@ -74,59 +68,57 @@ def swappiness(facts: DoctorFacts) -> Iterator[Diagnosis]:
         )
 
 
-def dirty_background(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Check how much may be dirty before the kernel begins to write."""
-    host = _host(facts)
-    rule = "dirty-background"
-    absolute = host.sysctls.get("vm.dirty_background_bytes") or 0
-    ratio = host.sysctls.get("vm.dirty_background_ratio")
-    if not absolute and (ratio is None or host.memory_bytes is None):
-        yield unknown(rule, MACHINE, "When the kernel begins to write cannot be read.")
+def shared_buffers(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Check which part of memory is the server's own cache."""
+    host, rule = host_of(facts), "shared-buffers"
+    now = facts.server.size_bytes("shared_buffers")
+    limits = [one for one in (host.memory_bytes, host.memory_limit_bytes) if one]
+    if now is None or not limits:
+        yield unknown(rule, SERVER, "shared_buffers or the machine's memory may not be seen.")
         return
-    allowed = absolute or (ratio or 0) * (host.memory_bytes or 0) // 100
-    set_by = "vm.dirty_background_bytes" if absolute else f"vm.dirty_background_ratio {ratio}"
-    sentence = f"The kernel begins to write when {size(allowed)} lie dirty ({set_by})."
-    if allowed <= BACKGROUND_MAX_BYTES:
-        yield good(rule, MACHINE, sentence)
+    memory = min(limits)
+    whose = "the machine's" if memory == host.memory_bytes else "its control group's"
+    sentence = f"shared_buffers is {size(now)}, {percent(now / memory)} of {whose} memory."
+    small = memory >= BUFFERS_FROM_MEMORY_BYTES and now < BUFFERS_SHARE_MIN * memory
+    if not small and now <= BUFFERS_SHARE_MAX * memory:
+        yield good(rule, SERVER, sentence)
         return
     yield found(
         rule,
-        Outcome.WARNING if allowed > 8 * BACKGROUND_MAX_BYTES else Outcome.NOTE,
-        MACHINE,
+        Outcome.NOTE,
+        SERVER,
         sentence,
-        reason="What piles up is written at once when a checkpoint syncs, and commits wait behind "
-        "it.",
-        source=f"{SANDISK_SYSTEM} (3 %); {KERNEL_VM}",
-        commands=set_sysctl("vm.dirty_background_bytes", BACKGROUND_BYTES),
+        reason="If the machine has no other duties, a quarter is where to begin: a block found "
+        "here is asked of neither the kernel nor flash. Measure before and after: pgflash compare."
+        if small
+        else "More than 40 % is seldom better: what it holds is often in the kernel's page cache, "
+        "too, and sessions, sorts and that cache need memory as well. Measure before and after: "
+        "pgflash compare.",
+        source=postgres("Resource Consumption, shared_buffers"),
+        commands=_set_buffers(facts, now, int(BUFFERS_SHARE * memory)),
     )
 
 
-def dirty_ratio(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Check from which point on writers are held up."""
-    host = _host(facts)
-    absolute = host.sysctls.get("vm.dirty_bytes") or 0
-    ratio = host.sysctls.get("vm.dirty_ratio")
-    if absolute:
-        yield good("dirty-ratio", MACHINE, f"Writers are held up at {size(absolute)} dirty bytes.")
-    elif ratio is None:
-        yield unknown("dirty-ratio", MACHINE, "vm.dirty_ratio cannot be read.")
-    elif ratio >= DIRTY_RATIO_MIN:
-        yield good("dirty-ratio", MACHINE, f"vm.dirty_ratio is {ratio}.")
-    else:
-        yield found(
-            "dirty-ratio",
-            Outcome.NOTE,
-            MACHINE,
-            f"vm.dirty_ratio is {ratio}.",
-            reason="A session that writes is soon made to write the pages of others.",
-            source=f"{SANDISK_SYSTEM} (80); {KERNEL_VM}",
-            commands=set_sysctl("vm.dirty_ratio", 40),
-        )
+def _set_buffers(facts: DoctorFacts, now: int, wanted: int) -> tuple[str, ...]:
+    """Return commands if the server can be started after them.
+
+    More of it does not start where huge pages are demanded, the kernel promises no more than it
+    has, or memory of System V is limited, unless those are changed first.
+    """
+    host, more = host_of(facts), wanted - now
+    demanding = (
+        facts.server.settings.get("huge_pages") == "on"
+        or host.sysctls.get("vm.overcommit_memory") == 2
+        or facts.server.settings.get("shared_memory_type") == "sysv"
+    )
+    if more > 0 and (demanding or more > (host.available_bytes or 0)):
+        return ()
+    return set_parameter("shared_buffers", f"'{wanted // 2**20}MB'", restart=True)
 
 
 def huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check whether shared memory is in huge pages."""
-    server, host = facts.server, _host(facts)
+    server, host = facts.server, host_of(facts)
     rule = "huge-pages"
     shared = server.size_bytes("shared_memory_size") or server.size_bytes("shared_buffers")
     asked = server.settings.get("huge_pages")
@@ -168,7 +160,7 @@ def _uses_huge_pages(facts: DoctorFacts) -> bool | None:
         return status == "on"
     if facts.server.settings.get("huge_pages") == "off":
         return False
-    host = _host(facts)
+    host = host_of(facts)
     if host.huge_pages == 0 and not host.sysctls.get("vm.nr_overcommit_hugepages"):
         return False
     return True if facts.server.settings.get("huge_pages") == "on" else None
@@ -176,7 +168,7 @@ def _uses_huge_pages(facts: DoctorFacts) -> bool | None:
 
 def transparent_huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check whether the kernel makes huge pages without being asked."""
-    word = _host(facts).transparent_huge_pages
+    word = host_of(facts).transparent_huge_pages
     rule = "transparent-huge-pages"
     if not word:
         yield unknown(rule, MACHINE, "The kernel does not tell about transparent huge pages.")
@@ -189,10 +181,7 @@ def transparent_huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
             reason="Looking for them can hold sessions up, and memory that sessions give back "
             "stays theirs.",
             source=postgres("Managing Kernel Resources, Linux Huge Pages"),
-            commands=(
-                "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
-                "# and transparent_hugepage=madvise on the kernel's command line",
-            ),
+            commands=set_file("/sys/kernel/mm/transparent_hugepage/enabled", "madvise"),
         )
     else:
         yield good(rule, MACHINE, f"Transparent huge pages: {word}.")
@@ -200,7 +189,7 @@ def transparent_huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 def overcommit(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check whether the kernel may promise more memory than there is."""
-    host = _host(facts)
+    host = host_of(facts)
     value = host.sysctls.get("vm.overcommit_memory")
     if value is None:
         yield unknown("overcommit", MACHINE, "vm.overcommit_memory cannot be read.")
@@ -240,9 +229,8 @@ def _no_overcommit(host: HostSettings) -> tuple[str, ...]:
 
 
 MEMORY_RULES: tuple[Rule, ...] = (
+    shared_buffers,
     swappiness,
-    dirty_background,
-    dirty_ratio,
     huge_pages,
     transparent_huge_pages,
     overcommit,

@@ -7,6 +7,7 @@ device that does not, commits are lost; so what Oracle recommends is a finding h
 
 from collections.abc import Iterator
 
+from pgflash.advise.doctor.lasting import set_option
 from pgflash.advise.doctor.rules import (
     KERNEL_EXT4,
     ORACLE_FLASH,
@@ -14,6 +15,8 @@ from pgflash.advise.doctor.rules import (
     found,
     good,
     holds_database,
+    host_of,
+    is_fast,
     postgres,
     where,
 )
@@ -22,6 +25,7 @@ from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
 
 _NO_BARRIER = frozenset({"nobarrier", "barrier=0", "barrier=none"})
 _NFS = frozenset({"nfs", "nfs4"})
+_EXT = frozenset({"ext3", "ext4"})
 
 
 def access_times(facts: DoctorFacts) -> Iterator[Diagnosis]:
@@ -44,10 +48,7 @@ def access_times(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 "Every read of a file writes its access time.",
                 reason="PostgreSQL has no use for it, and it wears flash.",
                 source=ORACLE_FLASH,
-                commands=(
-                    f"mount -o remount,noatime {device.mount_point}",
-                    "# and write noatime into /etc/fstab",
-                ),
+                commands=set_option(host_of(facts), device.mount_point, "noatime"),
             )
 
 
@@ -70,9 +71,10 @@ def barriers(facts: DoctorFacts) -> Iterator[Diagnosis]:
             "transactions are lost with it and files may be damaged. Oracle sets it for a card "
             "that has one.",
             source=f"{postgres('Reliability')}; {KERNEL_EXT4}; {ORACLE_FLASH}",
-            commands=(
-                f"mount -o remount,barrier=1 {device.mount_point}",
-                "# and take it out of /etc/fstab",
+            commands=set_option(
+                host_of(facts),
+                device.mount_point,
+                "barrier=1" if device.file_system in _EXT else "barrier",
             ),
         )
 
@@ -88,7 +90,32 @@ def synchronous(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 "It is mounted with sync: every write waits for the medium.",
                 reason="PostgreSQL syncs what must be synced by itself; the rest need not wait.",
                 source=postgres("Reliability"),
-                commands=(f"mount -o remount,async {device.mount_point}",),
+                commands=set_option(host_of(facts), device.mount_point, "async"),
+            )
+
+
+def batch_times(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Check whether ext4 holds syncs back on flash."""
+    rule = "max-batch-time"
+    for device in _mounted(facts):
+        if device.file_system != "ext4" or not holds_database(device):
+            continue
+        if "max_batch_time=0" in device.mount_options:
+            yield good(rule, where(device), "It holds no sync back.")
+        elif not is_fast(device):
+            yield good(
+                rule, where(device), "It may gather syncs, which is right if it is not flash."
+            )
+        else:
+            yield found(
+                rule,
+                Outcome.NOTE,
+                where(device),
+                "It may hold a sync back for as long as one takes, to gather others.",
+                reason="On flash a sync is over before another comes, and PostgreSQL gathers "
+                "commits by itself. It concerns syncs of files that have grown, or are new.",
+                source=f"{ORACLE_FLASH} (max_batch_time=0); {KERNEL_EXT4}",
+                commands=set_option(host_of(facts), device.mount_point, "max_batch_time=0"),
             )
 
 
@@ -129,7 +156,10 @@ def keeps(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 "It is NFS, mounted with soft.",
                 reason="Where the other side does not answer in time a write fails, and is lost.",
                 source=postgres("Creating a Database Cluster, File Systems, NFS"),
-                commands=("# write hard instead of soft into /etc/fstab, unmount, mount",),
+                commands=(
+                    "# write hard instead of soft where it is mounted (/etc/fstab); stop the "
+                    "server, unmount, mount",
+                ),
             )
         else:
             yield good(rule, subject, f"{device.file_system} keeps what it takes.")
@@ -142,4 +172,4 @@ def _mounted(facts: DoctorFacts) -> Iterator[DeviceFacts]:
             yield device
 
 
-MOUNT_RULES: tuple[Rule, ...] = (access_times, barriers, synchronous, keeps)
+MOUNT_RULES: tuple[Rule, ...] = (access_times, barriers, synchronous, batch_times, keeps)

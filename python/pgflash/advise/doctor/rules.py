@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Helpers of the doctor's rules: their answers, their sources, and how fast a device is."""
+"""Helpers of the doctor's rules: their answers, their sources, and what a device is."""
 
 from collections.abc import Callable, Iterator
 
-from pgflash.model.device import DeviceFacts, Media
-from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
+from pgflash.model.device import DeviceFacts, DiskFacts, Media
+from pgflash.model.doctor import Diagnosis, DoctorFacts, HostSettings, Outcome
 
 Rule = Callable[[DoctorFacts], Iterator[Diagnosis]]
 
@@ -23,6 +23,8 @@ KERNEL_FS = "Linux documentation, admin-guide/sysctl/fs"
 KERNEL_QUEUE = "Linux documentation, ABI/stable/sysfs-block"
 KERNEL_EXT4 = "Linux documentation, admin-guide/ext4"
 KERNEL_SCHEDULER = "Linux documentation, block/switching-sched"
+KERNEL_SYSCTL = "Linux documentation, admin-guide/sysctl/kernel"
+KERNEL_NET = "Linux documentation, networking/ip-sysctl"
 
 
 def postgres(chapter: str) -> str:
@@ -65,21 +67,24 @@ def found(
     )
 
 
-def set_sysctl(name: str, value: int) -> tuple[str, ...]:
-    """Return the commands that set a kernel setting now and at every start."""
-    return (
-        f"sysctl -w {name}={value}",
-        f"echo '{name} = {value}' > /etc/sysctl.d/60-pgflash-{name.rpartition('.')[2]}.conf",
-    )
+# ---- facts
 
 
-def set_parameter(name: str, value: str, *, restart: bool = False) -> tuple[str, ...]:
-    """Return the commands that set one of the server's parameters."""
-    then = "-- then restart the server" if restart else "SELECT pg_reload_conf();"
-    return (f"ALTER SYSTEM SET {name} = {value};", then)
+def host_of(facts: DoctorFacts) -> HostSettings:
+    """Return the machine's settings, in rules that are asked only where it was looked at."""
+    assert facts.host is not None
+    return facts.host
 
 
-# ---- devices
+def disks_of(facts: DoctorFacts) -> Iterator[tuple[DeviceFacts, DiskFacts]]:
+    """Yield each disk once, with the first device that is on it."""
+    seen: set[str] = set()
+    for device in facts.devices:
+        for disk in device.disks:
+            if disk.name not in seen:
+                seen.add(disk.name)
+                yield device, disk
+
 
 #: A medium that reads at random faster than this does not rotate: half a turn at 15,000 a minute
 #: takes 2 ms.

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """Rules about the server's own settings: asynchronous I/O, WAL files, checksums."""
 
+import shlex
 from collections.abc import Iterator
 
-from pgflash.advise.doctor.rules import SERVER, Rule, found, good, postgres, set_parameter, unknown
+from pgflash.advise.doctor.lasting import set_parameter
+from pgflash.advise.doctor.rules import SERVER, Rule, found, good, postgres, unknown
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
 
 #: File systems that write a block to a new place each time: filling a WAL file first is useless.
@@ -115,11 +117,23 @@ def checksums(facts: DoctorFacts) -> Iterator[Diagnosis]:
             reason="A block that the storage damaged is read as if it were right, and copied into "
             "backups.",
             source=postgres("Data Checksums"),
-            commands=(
-                "# stop the server; it takes as long as reading and writing all of it",
-                "pg_checksums --enable --progress -D DATA_DIRECTORY",
-            ),
+            commands=_enable_checksums(facts),
         )
+
+
+def _enable_checksums(facts: DoctorFacts) -> tuple[str, ...]:
+    folder, host = facts.server.settings.get("data_directory"), facts.host
+    if not folder:  # it is hidden without pg_monitor
+        return ("-- SHOW data_directory; stop the server, and let pg_checksums --enable it",)
+    unit, programs = (host.unit, host.programs) if host is not None else ("", "")
+    program = shlex.quote(f"{programs}/pg_checksums") if programs else "pg_checksums"
+    named = f": systemctl stop {shlex.quote(unit)}" if unit else ""
+    return (
+        f"# stop the server, and its standbys{named}",
+        "# as the server's user; it takes as long as reading and writing all of it, and the flash "
+        "cache is cold afterwards",
+        f"{program} --enable --progress -D {shlex.quote(folder)}",
+    )
 
 
 SERVER_RULES: tuple[Rule, ...] = (io_method, io_workers, wal_init_zero, checksums)

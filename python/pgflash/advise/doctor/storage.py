@@ -9,6 +9,7 @@ setting for it.
 
 from collections.abc import Iterator
 
+from pgflash.advise.doctor.lasting import set_disk, set_option, set_parameter, set_read_ahead
 from pgflash.advise.doctor.rules import (
     CZUPRYNSKI,
     KERNEL_EXT4,
@@ -17,13 +18,15 @@ from pgflash.advise.doctor.rules import (
     ORACLE_FLASH,
     SANDISK_FLASH,
     Rule,
+    disks_of,
     found,
     good,
+    host_of,
     is_fast,
     unknown,
     where,
 )
-from pgflash.model.device import DeviceFacts, DiskFacts, Media
+from pgflash.model.device import DiskFacts, Media
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
 from pgflash.model.words import percent, size
 
@@ -42,16 +45,6 @@ READ_AHEAD_FLASH_BYTES = 8 * 2**20
 
 #: Share of flash that should be free, so that it can be erased ahead of writes.
 SPARE_SHARE = 0.1
-
-
-def _disks(facts: DoctorFacts) -> Iterator[tuple[DeviceFacts, DiskFacts]]:
-    """Yield each disk once, with the first device that is on it."""
-    seen: set[str] = set()
-    for device in facts.devices:
-        for disk in device.disks:
-            if disk.name not in seen:
-                seen.add(disk.name)
-                yield device, disk
 
 
 def alignment(facts: DoctorFacts) -> Iterator[Diagnosis]:
@@ -82,15 +75,15 @@ def alignment(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 source=ORACLE_FLASH,
                 commands=(
                     f"parted /dev/{first} unit s print",
-                    "# move its files away, then make the partition anew, and the file system:",
-                    f"parted -s -a optimal /dev/{first} mklabel gpt mkpart pgflash 1MiB 100%",
+                    "# move its files away (pgflash place); then make that partition anew, with "
+                    "its start at a multiple of 1MiB, and its file system",
                 ),
             )
 
 
 def scheduler(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check each disk's scheduler."""
-    for device, disk in _disks(facts):
+    for device, disk in disks_of(facts):
         rule, used = "scheduler", disk.scheduler
         turning = disk.media is Media.HDD and not is_fast(device)
         if not used:
@@ -123,16 +116,12 @@ def scheduler(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 def _set_scheduler(disk: DiskFacts, wanted: tuple[str, ...]) -> tuple[str, ...]:
     offered = [name for name in wanted if name in disk.schedulers] or [wanted[0]]
-    rule = f'ACTION=="add|change", KERNEL=="{disk.name}", ATTR{{queue/scheduler}}="{offered[0]}"'
-    return (
-        f"echo {offered[0]} > /sys/block/{disk.name}/queue/scheduler",
-        f"echo '{rule}' >> /etc/udev/rules.d/60-pgflash.rules",
-    )
+    return set_disk(disk, "queue/scheduler", offered[0])
 
 
 def queue(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check how many requests may be under way."""
-    for device, disk in _disks(facts):
+    for device, disk in disks_of(facts):
         rule = "queue-depth"
         if disk.queue_depth is not None and disk.queue_depth < 2:
             yield found(
@@ -142,7 +131,7 @@ def queue(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 "The drive is given one request at a time.",
                 reason="It can neither order requests nor work on several.",
                 source=f"{ORACLE_FLASH}; {KERNEL_QUEUE}",
-                commands=(f"echo 32 > /sys/block/{disk.name}/device/queue_depth",),
+                commands=set_disk(disk, "device/queue_depth", "32"),
             )
         elif disk.queue_requests is None:
             yield unknown(rule, disk.name, "The kernel does not tell how long its queue is.")
@@ -159,7 +148,7 @@ def queue(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 reason="Flash works on many requests at once; a checkpoint fills a short queue, "
                 "and reads wait outside.",
                 source=f"{ORACLE_FLASH} (512); {SANDISK_FLASH} (1024)",
-                commands=(f"echo {QUEUE_REQUESTS} > /sys/block/{disk.name}/queue/nr_requests",),
+                commands=set_disk(disk, "queue/nr_requests", str(QUEUE_REQUESTS)),
             )
         else:
             yield good(rule, disk.name, f"Its queue holds {disk.queue_requests} requests.")
@@ -194,7 +183,7 @@ def read_ahead(facts: DoctorFacts) -> Iterator[Diagnosis]:
             f"The kernel reads {size(ahead)} ahead.",
             reason=reason,
             source=f"{SANDISK_FLASH}; {KERNEL_QUEUE}",
-            commands=(f"blockdev --setra {wanted // 512} {device.block_device or 'DEVICE'}",),
+            commands=set_read_ahead(device, wanted // 1024),
         )
 
 
@@ -234,10 +223,7 @@ def _smaller_cache(facts: DoctorFacts, shrink_mb: int) -> tuple[str, ...]:
     now = facts.server.size_bytes("pgflash.cache_size")
     if now is None or now / 2**20 <= shrink_mb:
         return ()
-    return (
-        f"ALTER SYSTEM SET pgflash.cache_size = '{int(now / 2**20) - shrink_mb}MB';",
-        "SELECT pg_reload_conf();",
-    )
+    return set_parameter("pgflash.cache_size", f"'{int(now / 2**20) - shrink_mb}MB'")
 
 
 def discards(facts: DoctorFacts) -> Iterator[Diagnosis]:
@@ -257,9 +243,8 @@ def discards(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 "fstrim, is enough.",
                 source=KERNEL_EXT4,
                 commands=(
-                    f"mount -o remount,nodiscard {device.mount_point}",
+                    *set_option(host_of(facts), device.mount_point, "nodiscard"),
                     "systemctl enable --now fstrim.timer",
-                    "# and take discard out of /etc/fstab",
                 ),
             )
         else:
