@@ -7,10 +7,8 @@ from pathlib import Path
 import click
 
 from pgflash.cli.options import examples, form_option
-from pgflash.cli.output import print_csv, print_json, say
+from pgflash.cli.output import print_csv, print_json, say_explained, say_text
 from pgflash.model.awr import Cell, ReportTable, plain
-from pgflash.report.lines import WIDTH, table_lines, wrap
-from pgflash.report.printed import print_table, visible
 from pgflash_lab import api
 from pgflash_lab.cli.options import runs_option
 
@@ -59,11 +57,9 @@ def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> Non
 
 def _print(found: api.RunCosts) -> None:
     for sentence in found.sentences:
-        for line in wrap(visible(sentence), WIDTH):
-            say(line)
+        say_text(sentence)
     for table in (found.table, found.storage):
-        for line in table_lines(print_table(table)):
-            say(line.rstrip())
+        say_explained(table)
 
 
 def _record(found: api.RunCosts) -> dict[str, object]:

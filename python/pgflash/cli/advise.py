@@ -10,7 +10,7 @@ import click
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import TABLE_FORMS, bytes_of, examples, form_option, probes_option
-from pgflash.cli.output import print_json, print_records, say, say_table
+from pgflash.cli.output import print_json, print_records, say, say_table, say_text
 from pgflash.cli.report import opened, period_options, source_options
 from pgflash.cli.screen import patiently
 from pgflash.errors import UsageError
@@ -162,7 +162,8 @@ def _print(advice: Advice, form: str) -> None:
         names = tuple(field.name for field in fields(ApproachAdvice))
         print_records(names, map(asdict, advice.approaches))
         return
-    say(advice.sentence)
+    tell = say if form == "md" else say_text
+    tell(advice.sentence)
     say()
     for table in (_approaches(advice), *_objects(advice)):
         if form == "md":
@@ -171,13 +172,15 @@ def _print(advice: Advice, form: str) -> None:
             say(table.title)
             say_table(table)
         say()
+    notes = []
     for way in advice.approaches:
         cost = way.cost_per_1000_tpm
         price = f"; {money(cost, way.currency)} of storage for 1,000 TPM" if cost else ""
-        say(f"- {way.title}: {way.reason}{price}.")
-    for note in advice.notes:
-        say(f"- {note}")
-    say(f"- Array: {advice.array}. Flash: {advice.flash}. From the {advice.source}.")
+        notes.append(f"{way.title}: {way.reason}{price}.")
+    notes += advice.notes
+    notes.append(f"Array: {advice.array}. Flash: {advice.flash}. From the {advice.source}.")
+    for note in notes:
+        tell(f"- {note}")
 
 
 def _approaches(advice: Advice) -> ReportTable:

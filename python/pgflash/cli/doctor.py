@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash doctor and pgflash check: what should be different, and what would change it."""
 
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,12 +10,10 @@ import click
 
 from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option, probes_option
-from pgflash.cli.output import coloured, print_json, print_records, say
+from pgflash.cli.output import coloured, print_json, print_records, say, say_text
 from pgflash.cli.screen import patiently
 from pgflash.model.doctor import Diagnosis, Outcome
 from pgflash.model.words import listed
-
-WIDTH = 90
 
 _COLUMNS = ("outcome", "rule", "subject", "sentence", "reason", "source", "commands")
 #: Outcomes that a build may be made to fail by, the worst first.
@@ -117,20 +114,13 @@ def _print_finding(one: Diagnosis) -> None:
     say()
     say(f" {one.rule}, {one.subject}", head=head)
     for text in (one.sentence, one.reason, f"Source: {one.source}."):
-        _print_folded(text, "  ")
+        say_text(text, indent="  ")
     for command in one.commands:  # never folded: they are to be copied
         say(f"    {command}")
-
-
-def _print_folded(text: str, indent: str) -> None:
-    lines = textwrap.wrap(
-        text, WIDTH, break_on_hyphens=False, initial_indent="  ", subsequent_indent=indent
-    )
-    say(*lines)
 
 
 def _print_list(title: str, found: Sequence[Diagnosis]) -> None:
     if found:
         say("", title)
     for one in found:
-        _print_folded(f"{one.rule}, {one.subject}: {one.sentence}", "    ")
+        say_text(f"{one.rule}, {one.subject}: {one.sentence}", indent="  ", then="    ")

@@ -14,20 +14,19 @@ import io
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.markup import escape
-from rich.style import StyleType
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import Column, ReportTable, Row, Unit
-from pgflash.report.lines import WIDTH, blocks
+from pgflash.report.lines import WIDTH, blocks, table_lines
 from pgflash.report.printed import print_table, shown, visible
 from pgflash.trusted import write_file
 
@@ -77,28 +76,17 @@ def cell(text: str) -> str:
     return escape(visible(text))
 
 
-class Table(RichTable):
-    """A table of a window, whose cells are texts of anybody's, cut where the window ends."""
+def table_text(table: ReportTable, width: int, *, folded: bool = True) -> Text:
+    """Return a table for a terminal of this width, each unit beside its column's title.
 
-    def add_row(
-        self,
-        *renderables: RenderableType | None,
-        style: StyleType | None = None,
-        end_section: bool = False,
-    ) -> None:
-        """Add a row; what is no text is our own."""
-        cells = (cell(one) if isinstance(one, str) else one for one in renderables)
-        super().add_row(*cells, style=style, end_section=end_section)
-
-
-def table_text(table: ReportTable, width: int) -> Text:
-    """Return a table for a terminal of this width, each unit beside its column's title."""
+    Unless FOLDED, a row is one line, and texts are cut.
+    """
     printed = print_table(table, signs=False)
     columns = tuple(
         replace(one, title=f"{one.title} {one.unit}".strip(), unit="") for one in printed.columns
     )
     lines: list[Text] = []
-    for block in blocks(replace(printed, columns=columns), width):
+    for block in blocks(replace(printed, columns=columns), width, folded=folded):
         lines += [Text()] if lines else []
         lines += [Text(line.rstrip(), style="bold") for line in block.head]
         lines += [Text(line.rstrip()) for line in block.rows]
@@ -113,9 +101,25 @@ def text_width() -> int:
 
 def say_table(table: ReportTable) -> None:
     """Print a table, as wide as the terminal; no number in it is cut."""
+    Console().print(table_text(table, _width()), soft_wrap=True)
+
+
+def say_explained(table: ReportTable) -> None:
+    """Print a table with its title, its notes, and where each number comes from."""
+    say(*(line.rstrip() for line in table_lines(print_table(table), text_width())))
+
+
+def say_text(text: str, *, indent: str = "", then: str | None = None) -> None:
+    """Print sentences, in lines no wider than the terminal; THEN is the next lines' indent."""
+    say(*textwrap.wrap(
+        visible(text), text_width(), initial_indent=indent,
+        subsequent_indent=indent if then is None else then, break_on_hyphens=False,
+    ))  # fmt: skip
+
+
+def _width() -> int:
     console = Console()
-    width = console.width if console.is_terminal else _PIPED_WIDTH
-    console.print(table_text(table, width), soft_wrap=True)
+    return console.width if console.is_terminal else _PIPED_WIDTH
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:

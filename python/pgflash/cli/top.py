@@ -14,13 +14,15 @@ import click
 import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from pgflash import api
+from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import Table, print_json, table_text, words
-from pgflash.model.awr import ReportTable
+from pgflash.cli.output import print_json, table_text, words
+from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.live import Sample, TimeRange, TimeRangeRow
-from pgflash.model.words import figure, percent
 
 
 @click.command(
@@ -128,8 +130,11 @@ def _filled(
     for title, rows, named in _of_minute(minute):
         shown = rows[: max(left - _AROUND, 0)]
         if shown and len(shown) >= min(len(rows), _ROWS_MIN):
-            parts.append(Group(words(""), words(f"{title}, last minute"), _spent(shown, named)))
-            left -= _AROUND + len(shown)
+            table = _spent(shown, named, console.width)
+            lines = _AROUND - 1 + len(table.plain.splitlines())
+            if lines <= left:  # in a narrow window it goes on below
+                parts.append(Group(words(""), words(f"{title}, last minute"), table))
+                left -= lines
     blank = [words("")] * left
     return Group(*parts, *blank, words(QUIT, style="dim"))
 
@@ -143,17 +148,20 @@ def _of_minute(
         yield "Top sessions", minute.sessions, "Process"
 
 
-def _spent(rows: tuple[TimeRangeRow, ...], named: str) -> RenderableType:
+def _spent(rows: tuple[TimeRangeRow, ...], named: str, width: int) -> Text:
     """Return the rows as a table that is no wider than the window."""
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    table.add_column("Active", justify="right", no_wrap=True)
-    table.add_column("Share", justify="right", no_wrap=True)
-    table.add_column("Mostly", no_wrap=True)
-    table.add_column(named, no_wrap=True, overflow="ellipsis", ratio=1)
-    for row in rows:
-        what = row.detail if row.detail and named == "Statement" else f"{row.name} {row.detail}"
-        table.add_row(figure(row.seconds / 60), percent(row.share), row.wait_class, what)
-    return table
+    found = []
+    for one in rows:
+        what = one.detail if one.detail and named == "Statement" else f"{one.name} {one.detail}"
+        found.append(row(one.seconds / 60, one.share, one.wait_class, what))
+    columns = (
+        figure("active", "Active", Unit.SESSIONS),
+        figure("share", "Share", Unit.SHARE),
+        text("mostly", "Mostly"),
+        text("what", named),
+    )
+    table = ReportTable(id="minute", title="", columns=columns, rows=tuple(found))
+    return table_text(table, width, folded=False)
 
 
 #: From so many columns on, tables stand beside each other, so that all fits into 24 lines.

@@ -82,6 +82,11 @@ def heading(text: str, width: int = WIDTH) -> Iterator[str]:
     yield "-" * width
 
 
+def cut(text: str, width: int) -> str:
+    """Return the text on one line no wider than WIDTH, with a mark if it does not end there."""
+    return text if cell_len(text) <= width else _chopped(text, max(width - 1, 1))[0] + "…"
+
+
 def hanging(head: str, text: str, width: int = WIDTH) -> Iterator[str]:
     """Yield the text after its head, with further lines aligned under the first one."""
     indent = " " * len(head)
@@ -111,8 +116,11 @@ def table_lines(table: PrintedTable, width: int = WIDTH) -> Iterator[str]:
         yield from hanging("  ", note, width)
 
 
-def blocks(table: PrintedTable, width: int) -> Iterator[Block]:
-    """Yield the columns and rows, in as many blocks as fit the width."""
+def blocks(table: PrintedTable, width: int, *, folded: bool = True) -> Iterator[Block]:
+    """Yield the columns and rows, in as many blocks as fit the width.
+
+    Unless FOLDED, a row is one line: its texts are cut, its numbers are not.
+    """
     least, most = _widths(table)
     names = _names(table, least, width)
     block = dict(names)
@@ -120,10 +128,10 @@ def blocks(table: PrintedTable, width: int) -> Iterator[Block]:
         if place in names:
             continue
         if len(block) > len(names) and _total([*block.values(), least[place]]) > width:
-            yield _block(table, _stretched(table, block, most, width))
+            yield _block(table, _stretched(table, block, most, width), folded)
             block = dict(names)
         block[place] = least[place]
-    yield _block(table, _stretched(table, block, most, width))
+    yield _block(table, _stretched(table, block, most, width), folded)
 
 
 def _names(table: PrintedTable, least: Sequence[int], width: int) -> dict[int, int]:
@@ -173,7 +181,7 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def _block(table: PrintedTable, block: dict[int, int]) -> Block:
+def _block(table: PrintedTable, block: dict[int, int], folded: bool) -> Block:
     heads = [wrap(table.columns[place].title, width) for place, width in block.items()]
     height = max(len(one) for one in heads)
     columns = [(table.columns[place], width) for place, width in block.items()]
@@ -189,7 +197,7 @@ def _block(table: PrintedTable, block: dict[int, int]) -> Block:
     for place, row in enumerate(table.rows):
         if row.mark is RowMark.TOTAL and place:
             rows.append(ruler)
-        rows += _row(row, block, columns)
+        rows += _row(row, block, columns, folded)
         if row.mark is RowMark.TOTAL and not place:
             rows.append(ruler)
     if table.rows_left_out:
@@ -198,9 +206,13 @@ def _block(table: PrintedTable, block: dict[int, int]) -> Block:
 
 
 def _row(
-    row: PrintedRow, block: dict[int, int], columns: Sequence[tuple[PrintedColumn, int]]
+    row: PrintedRow,
+    block: dict[int, int],
+    columns: Sequence[tuple[PrintedColumn, int]],
+    folded: bool,
 ) -> Iterator[str]:
-    cells = [wrap(row.cells[place].signed, width) for place, width in block.items()]
+    texts = [(row.cells[place].signed, width) for place, width in block.items()]
+    cells = [wrap(*one) if folded else [cut(*one)] for one in texts]
     for line in range(max(len(one) for one in cells)):
         yield _joined(columns, [one[line] if line < len(one) else "" for one in cells])
 

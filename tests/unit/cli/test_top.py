@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """What `pgflash top` shows fits a terminal of 80 columns and 24 lines."""
 
+import pytest
 from rich.console import Console
 
-from pgflash.cli.top import WIDE, _page
+from pgflash.cli.top import WIDE, _page, _spent
 from pgflash.live.collector import Collector
 from pgflash.live.ring import Ring
 from pgflash.live.watch import Watch
-from pgflash.model.live import FLOWS, TIMED, CacheSecond, Quantiles, Sample
+from pgflash.model.live import FLOWS, TIMED, CacheSecond, Quantiles, Sample, TimeRangeRow
 
 CLASSES = ("CPU", "User I/O", "Commit", "Concurrency", "Network")
 
@@ -56,6 +57,28 @@ def test_narrower_ones_show_one_table_below_another() -> None:
     titles = [line for line in lines if line.startswith(("Requests", "Latency in ms", "Average"))]
     assert len(titles) == 3
     assert "…" not in "\n".join(lines)
+
+
+#: A statement that is wider than any window, and figures of every length.
+STATEMENTS = tuple(
+    TimeRangeRow(
+        name=str(number), detail="select " + "a_long_name, " * 40, wait_class="Configuration",
+        seconds=60 * 1234.5678 / 10**number, share=1 / 10**number,
+    )
+    for number in range(6)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_figures_of_the_last_minute_are_whole_and_texts_are_cut(width: int) -> None:
+    text = _spent(STATEMENTS, "Statement", width).plain
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    for words in ("1,234.57", "123.46", "12.35", "1.23", "100.0 %", "10.0 %", "1.0 %"):
+        assert words in text
+    assert sum("…" in line for line in lines) == len(STATEMENTS)
+    if width >= 80:
+        assert len(lines) == 1 + len(STATEMENTS)
 
 
 def test_a_server_that_tells_little_leaves_gaps_out() -> None:

@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from pgflash_lab.model.paper import paper_prices, printed_number, read_paper
 from pgflash_lab.model.run import Approach
 from pgflash_lab.store import write_run
 from support.runs import ALL, BASELINE, FLASH_CACHE, attempt, run_of, whole_run
+from support.terminal import PGFLASH, terminal
 
 DISKS = Price(
     drives=10,
@@ -146,6 +148,20 @@ def test_the_command_prints_sentences_and_tables(
     assert "Prices: paper 000, figure 15." in text
     assert "were it RAID 5" in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_on_a_terminal_of_80_columns_no_line_is_longer_and_no_number_is_cut(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    piped = printed_by(capsys, "--store", str(store))
+    with terminal((*PGFLASH, "cost", "--store", str(store)), lines=500) as shown:
+        text = shown.rest()
+    assert max(map(len, text.splitlines())) <= 80
+    assert numbers(text) >= numbers(piped)
+
+
+def numbers(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w.])\d[\d,.]*\d(?![\w.])", text))
 
 
 def test_the_command_takes_prices_by_role_or_by_device(

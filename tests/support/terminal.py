@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A program on a terminal of its own, as a person sees it."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from support.patience import PATIENCE_S
+
+#: Codes that move the cursor, colour the text, or tell the terminal about itself.
+_CODES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>])|[\x07\x0e\x0f]")
+
+PGFLASH = (sys.executable, "-m", "pgflash.cli")
+
+
+@dataclass(kw_only=True)
+class Terminal:
+    """A running program, and what it has written so far."""
+
+    child: "subprocess.Popen[bytes]"
+    end: int
+    written: str = field(default="")
+
+    def type(self, keys: str) -> None:
+        """Type keys."""
+        os.write(self.end, keys.encode())
+
+    def until(self, words: str) -> str:
+        """Read until words have been written; a read that gets nothing ends with the test."""
+        while words not in self.text:
+            self.written += os.read(self.end, 65536).decode(errors="replace")
+        return self.text
+
+    def rest(self) -> str:
+        """Read until the program ends, and return all that it has written."""
+        with contextlib.suppress(OSError):  # what a terminal says once its last user is gone
+            while more := os.read(self.end, 65536):
+                self.written += more.decode(errors="replace")
+        self.child.wait(PATIENCE_S)
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """What has been written, without codes."""
+        return _CODES.sub("", self.written).replace("\r", "")
+
+
+@contextlib.contextmanager
+def terminal(
+    command: Sequence[str],
+    *,
+    columns: int = 80,
+    lines: int = 24,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Terminal]:
+    """Run a program on a terminal; it is killed at the end unless it has ended."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    size = {"COLUMNS": str(columns), "LINES": str(lines)}
+    child = subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        env={**os.environ, "TERM": "xterm-256color", **size, **(environment or {})},
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(child=child, end=ours)
+    finally:
+        child.kill()
+        child.wait()
+        os.close(ours)
