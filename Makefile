@@ -4,6 +4,7 @@
 #
 #	PG=15..18       the PostgreSQL major to build and test against (18)
 #	PG_CONFIG=PATH  build against this installation instead of one of tools/pg.py
+#	PREFIX=FOLDER   make install: where the manual and completions go, below share (/usr/local)
 #	V=1             show the commands and every test's name
 #	JOBS=n          so many tests at a time (seven for two processors)
 #	TRACES=DIR      the streams of make bench-policy; see bench/policy/README.md
@@ -94,6 +95,7 @@ extension: venv rooms
 	$(Q)+config='$(pg_config)'; test -n "$$config" && tools/install.sh extension "$$config"
 
 # For people with a server of their own; needs no Python.
+install uninstall: export PREFIX := $(PREFIX)
 install uninstall:
 	$(Q)+tools/install.sh $@ '$(PG_CONFIG)'
 

@@ -32,6 +32,9 @@ live.STATEMENT_TIMEOUT_MS = int(PATIENCE_S * 1000)
 # Whatever a test makes a report, an advice or a sample of: none may say what cannot be.
 hold_all()
 
+# The file of defaults of whoever runs the tests is not theirs.
+os.environ["PGFLASH_CONFIG"] = ""
+
 # How long an example takes says nothing on a machine that is busy.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")

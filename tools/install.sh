@@ -6,6 +6,8 @@
 #	tools/install.sh extension PG_CONFIG    the same, silent if it succeeds
 #	tools/install.sh uninstall PG_CONFIG
 #
+# The manual and the shells' completions (share/) go below PREFIX, which is /usr/local unless set.
+#
 # Only the copying needs root.  Root builds as the owner of this folder, so that `sudo make
 # install` leaves no file of root's in a user's clone.  Files that are as they were built
 # are not written again, so a server that already has them needs no root.  The same
@@ -29,6 +31,8 @@ version=${version#PostgreSQL } version=${version%% *}
 major=${version%%[!0-9]*}
 library=${DESTDIR:-}$("$pg_config" --pkglibdir)
 scripts=${DESTDIR:-}$("$pg_config" --sharedir)/extension
+share=${DESTDIR:-}${PREFIX:-/usr/local}/share
+shared=$(cd share && find . -type f)
 ours=$(sed -n "s/^default_version = '\(.*\)'$/\1/p" extension/pgflash.control)
 
 # ---- uninstall
@@ -49,6 +53,9 @@ if [ "$what" = uninstall ]; then
 		"A running server has loaded pgflash, and would not start again without it (process $process)." \
 		'Take pgflash out of its shared_preload_libraries and restart it first: docs/guide/uninstall.md'
 	rm -fv "$library/pgflash.so" "$scripts/pgflash.control" "$scripts"/pgflash--*.sql
+	for file in $shared; do
+		rm -fv "$share/$file" || true
+	done
 	echo 'A server that still has pgflash in shared_preload_libraries does not start.'
 	echo 'Cache files, and the pgflash command, are where they were: docs/guide/uninstall.md'
 	exit 0
@@ -111,8 +118,19 @@ if ! is_installed; then
 fi
 [ "$what" = install ] || exit 0
 
+documented=1
+for file in $shared; do
+	cmp -s "share/$file" "$share/$file" ||
+		install -D -m 644 "share/$file" "$share/$file" 2>/dev/null || documented=
+done
+
 echo "pgflash $ours is installed in PostgreSQL $version:"
 ls -d "$library/pgflash.so" "$scripts/pgflash.control" "$scripts"/pgflash--*.sql | sed 's/^/  /'
+if [ -n "$documented" ]; then
+	echo "The manual (man pgflash) and completions for bash, zsh and fish are in $share."
+else
+	echo "The manual and completions are not installed: you may not write in $share (PREFIX=FOLDER)."
+fi
 if [ -n "$replaced" ]; then
 	cat <<-END
 	It replaces an earlier build. To use it:

@@ -147,6 +147,17 @@ def _group(gid: int) -> str:
         return str(gid)
 
 
+def config_folder() -> Path:
+    """Return the folder of this user's configuration; KeyError if the user has no home.
+
+    In the home directory that the system knows: sudo may leave HOME unchanged.
+    """
+    named = os.environ.get("XDG_CONFIG_HOME", "")
+    if named.startswith("/"):
+        return Path(named)
+    return Path(pwd.getpwuid(os.geteuid()).pw_dir, ".config")
+
+
 def read_file(path: Path) -> bytes:
     """Return the content of a file that only root and we can have written, or raise."""
     with opened_parent(path, who=ours()) as (folder, name):

@@ -58,7 +58,8 @@ def own_settings(cached: CachedServer) -> dict[str, tuple[str, str]]:
     """Return kind and default of each of pgflash's settings."""
     with cached.server.connect() as connection:
         rows = connection.execute(
-            "select name, vartype, boot_val from pg_settings where name like 'pgflash.%'"
+            "select name, vartype, boot_val from pg_settings "
+            "where name like 'pgflash.%' and context <> 'internal'"
         ).fetchall()
     return {str(name): (str(kind), str(default)) for name, kind, default in rows}
 

@@ -59,12 +59,16 @@ def terminal(
     *,
     columns: int = 80,
     lines: int = 24,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str | None] | None = None,
 ) -> Iterator[Terminal]:
-    """Run a program on a terminal; it is killed at the end unless it has ended."""
+    """Run a program on a terminal; it is killed at the end unless it has ended.
+
+    A variable that is None is not set.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     size = {"COLUMNS": str(columns), "LINES": str(lines)}
+    variables = {**os.environ, "TERM": "xterm-256color", **size, **(environment or {})}
     child = subprocess.Popen(
         command,
         stdin=theirs,
@@ -72,7 +76,7 @@ def terminal(
         stderr=theirs,
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        env={**os.environ, "TERM": "xterm-256color", **size, **(environment or {})},
+        env={name: one for name, one in variables.items() if one is not None},
     )
     os.close(theirs)
     try:

@@ -15,8 +15,8 @@ from pgflash.cli import command
 from support.cluster import REPOSITORY
 from support.commands import commands_of
 
-#: A program that ends with Ctrl-C, above the library.
-NO_FUNCTION = {"serve"}
+#: A program that ends with Ctrl-C, and a script for shells: both are above the library.
+NO_FUNCTION = {"completion", "serve"}
 
 
 def commands(group: click.Group, *words: str) -> Iterator[str]:

@@ -34,6 +34,7 @@ TAKES_EFFECT = {
     "start": ("PGC_POSTMASTER", "at a restart"),
     "reload": ("PGC_SIGHUP", "at a reload"),
     "session": ("PGC_SUSET", "at a reload; a superuser can also set it for a session"),
+    "never": ("PGC_INTERNAL", "never; it can only be shown"),
 }
 #: In kB and in ms.
 SIZES = {"kB": 1, "8kB": 8, "MB": 1024, "GB": 1024**2}
@@ -67,6 +68,7 @@ def _c_setting(setting: Setting) -> str:
     c_type, kind = C_TYPES[setting["type"]]
     flags = [UNITS[setting["unit"]]] if "unit" in setting else []
     flags += ["GUC_SUPERUSER_ONLY"] if setting.get("superuser_reads") else []
+    flags += ["GUC_DISALLOW_IN_FILE"] if "shows" in setting else []
     members = {
         "name": c_string(f"pgflash.{setting['name']}"),
         "brief": c_string(setting["brief"]),
@@ -85,7 +87,7 @@ def _c_setting(setting: Setting) -> str:
 def _c_values(setting: Setting) -> dict[str, str]:
     default, kind = setting["default"], setting["type"]
     if kind == "string":
-        return {"text": c_string(default)}
+        return {"text": setting.get("shows", c_string(default))}
     if kind == "bool":
         return {"number": str(int(default))}
     if kind == "enum":
@@ -128,7 +130,7 @@ def number_in_unit(setting: Setting, value: int | str) -> int:
 def _reference(found: dict[str, Any]) -> str:
     settings = found["setting"]
     names: dict[str, list[str]] = {"{cache}": [], "{default}": [], "{strings}": []}
-    for one in settings:
+    for one in (one for one in settings if "shows" not in one):
         of = "strings" if one["type"] == "string" else "cache" if one.get("cache") else "default"
         names[f"{{{of}}}"].append(f"`{one['name']}`")
     before = found["before"].replace("{summary}", _summary(settings))
@@ -154,7 +156,7 @@ def _summary(settings: list[Setting]) -> str:
 
 
 def _section(setting: Setting) -> str:
-    facts = [setting["type"], f"default {_default(setting)}"]
+    facts = [setting["type"], f"default {_default(setting)}"][: 1 if "shows" in setting else 2]
     if "unit" in setting:
         unit = setting["unit"].replace("8kB", "blocks of 8 kB")
         facts[0] += f", in {unit} if it has no unit"
@@ -166,6 +168,8 @@ def _section(setting: Setting) -> str:
 
 def _default(setting: Setting) -> str:
     value = setting["default"]
+    if "shows" in setting:
+        return ""
     if isinstance(value, bool):
         return "`on`" if value else "`off`"
     return f"`{value}`" if value != "" else "empty"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pgflash.cli.options import examples, form_option
+from pgflash.cli.options import examples, form_option, paged_option
 from pgflash.cli.output import print_csv, print_json, say_explained, say_text
 from pgflash.model.awr import Cell, ReportTable, plain
 from pgflash_lab import api
@@ -36,6 +36,7 @@ from pgflash_lab.cli.options import runs_option
 )
 @runs_option
 @form_option()
+@paged_option
 def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> None:
     """Relate the cost of storage to the throughput that a run measured.
 

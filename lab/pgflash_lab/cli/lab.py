@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pgflash.analyze.grid import figure, row, text
-from pgflash.cli.options import examples, form_option
+from pgflash.cli.options import examples, form_option, paged_option
 from pgflash.cli.output import print_json, print_rows, say, say_table, write_page
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
@@ -47,6 +47,7 @@ def lab() -> None:
 
 @lab.command("list", epilog=examples("pgflash lab list", "pgflash lab list --format json"))
 @form_option()
+@paged_option
 def list_command(*, form: str) -> None:
     """List the scenarios, their presets and parameters."""
     scenarios = api.lab_list()
@@ -171,6 +172,7 @@ def _run_all(form: str, options: Mapping[str, Any]) -> None:
 @click.argument("run", required=False)
 @runs_option
 @form_option()
+@paged_option
 def show_command(*, run: str | None, root: Path, form: str) -> None:
     """Show RUN (an id, "latest", or a path), or list all runs."""
     if run is not None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pgflash.cli.options import examples, form_option
+from pgflash.cli.options import examples, form_option, paged_option
 from pgflash.cli.output import write_page
 from pgflash.cli.screen import patiently
 from pgflash_lab import api
@@ -38,6 +38,7 @@ from pgflash_lab.cli.options import runs_option
     forms=api.PAPER_FORMS,
 )
 @runs_option
+@paged_option
 def paper_command(
     *, run: str, output: Path | None, paper: Path | None, form: api.PaperForm, root: Path
 ) -> None:

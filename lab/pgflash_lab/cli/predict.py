@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pgflash.analyze.grid import figure, row, text
-from pgflash.cli.options import examples, form_option
+from pgflash.cli.options import examples, form_option, paged_option
 from pgflash.cli.output import print_json, print_records, say, say_table
 from pgflash.cli.screen import patiently
 from pgflash.model.advice import PredictionChecks
@@ -36,6 +36,7 @@ from pgflash_lab.cli.options import runs_option
 )
 @form_option("Output format.", forms=("table", "md", "csv", "json"))
 @runs_option
+@paged_option
 def predict_command(
     *, runs: tuple[str, ...], papers: bool, keep: Path | None, form: str, root: Path
 ) -> None:

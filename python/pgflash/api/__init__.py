@@ -13,11 +13,11 @@ plan_apply(path, dsn="dbname=app")
 with top(dsn="dbname=app", readings=5) as samples:
     print([sample.commits_s for sample in samples if sample is not None])
 
-A command of two words is one name: `pgflash plan apply` is plan_apply().  Only `pgflash serve` has
-no function, since it is a program.  If a DSN is omitted, the environment's (PGHOST and the like) is
-used.  Sizes are in bytes and times in seconds, unless a name ends in another unit.  Errors that a
-user can correct are raised as a subclass of PgflashError, with a hint; if there is no session, as
-SessionError.  Nothing here prints or asks.
+A command of two words is one name: `pgflash plan apply` is plan_apply().  Only `pgflash serve` and
+`pgflash completion` have no function: they are for people.  If a DSN is omitted, the environment's
+(PGHOST and the like) is used.  Sizes are in bytes and times in seconds, unless a name ends in
+another unit.  Errors that a user can correct are raised as a subclass of PgflashError, with a hint;
+if there is no session, as SessionError.  Nothing here prints or asks.
 """
 
 from pgflash.advise.approaches import Situation
@@ -67,6 +67,7 @@ from pgflash.api.placing import (
     plan_show,
     plan_undo,
 )
+from pgflash.api.versions import Versions, version
 from pgflash.api.watching import top
 from pgflash.collect.about import read_about
 from pgflash.collect.blocking import read_blocking
@@ -102,6 +103,7 @@ __all__ = [
     "PgStore",
     "Seen",
     "Situation",
+    "Versions",
     "Watch",
     "advise",
     "advise_oracle",
@@ -157,5 +159,6 @@ __all__ = [
     "snapshot",
     "snapshots",
     "top",
+    "version",
     "write_probe",
 ]

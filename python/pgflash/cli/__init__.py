@@ -24,6 +24,7 @@ from pgflash.cli import (
     advise,
     baseline,
     cache,
+    completion,
     devices,
     doctor,
     memory,
@@ -33,6 +34,7 @@ from pgflash.cli import (
     serve,
     snapshots,
     top,
+    version,
 )
 from pgflash.cli.options import examples
 from pgflash.cli.output import complain, say
@@ -93,6 +95,7 @@ def command(context: click.Context, *, debug: bool) -> None:
 
 command.add_command(baseline.baseline_command)
 command.add_command(cache.cache_command)
+command.add_command(completion.completion_command)
 command.add_command(devices.devices_command)
 command.add_command(doctor.check_command)
 command.add_command(doctor.doctor_command)
@@ -103,6 +106,7 @@ command.add_command(serve.serve_command)
 command.add_command(snapshots.snapshot_command)
 command.add_command(snapshots.snapshots_command)
 command.add_command(top.top_command)
+command.add_command(version.version_command)
 command.add_command(report.report_command)
 command.add_command(report.compare_command)
 command.add_command(advise.advise_command)

@@ -9,7 +9,14 @@ import click
 
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
-from pgflash.cli.options import TABLE_FORMS, bytes_of, examples, form_option, probes_option
+from pgflash.cli.options import (
+    TABLE_FORMS,
+    bytes_of,
+    examples,
+    form_option,
+    paged_option,
+    probes_option,
+)
 from pgflash.cli.output import print_json, print_records, say, say_table, say_text
 from pgflash.cli.report import opened, period_options, source_options
 from pgflash.cli.screen import patiently
@@ -73,6 +80,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
 @click.option("--approach", default="", help="Plan this approach instead of the recommended one.")
 @click.option("--plan", type=_PATH, help="Write the moves to this file, for pgflash plan apply.")
 @form_option("Output format; csv lists the approaches.", forms=(*TABLE_FORMS, "md"))
+@paged_option
 def advise_command(
     *,
     file: Path | None,

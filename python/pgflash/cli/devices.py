@@ -9,7 +9,14 @@ import click
 
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
-from pgflash.cli.options import bytes_of, dsn_option, examples, form_option, probes_option
+from pgflash.cli.options import (
+    bytes_of,
+    dsn_option,
+    examples,
+    form_option,
+    paged_option,
+    probes_option,
+)
 from pgflash.cli.output import print_json, print_records, say, say_table
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import UsageError
@@ -57,6 +64,7 @@ _COLUMNS = (
 @probes_option
 @form_option()
 @click.pass_context
+@paged_option
 def devices_command(
     context: click.Context,
     *,

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pgflash import api
-from pgflash.cli.options import dsn_option, examples, form_option, probes_option
+from pgflash.cli.options import dsn_option, examples, form_option, paged_option, probes_option
 from pgflash.cli.output import coloured, print_json, print_records, say, say_text
 from pgflash.cli.screen import patiently
 from pgflash.model.doctor import Diagnosis, Outcome
@@ -40,6 +40,7 @@ _COLOURS = {Outcome.CRITICAL: "red", Outcome.WARNING: "yellow", Outcome.NOTE: "c
 )
 @click.option("--all", "every", is_flag=True, help="Also list the checks that found no problem.")
 @form_option("Output format; json and csv contain every check.")
+@paged_option
 def doctor_command(
     *, dsn: str | None, probes: tuple[Path, ...], fail_on: str | None, every: bool, form: str
 ) -> int:
@@ -62,6 +63,7 @@ def doctor_command(
 @click.command("check", epilog=examples("pgflash check -d app", "pgflash check --format json"))
 @dsn_option()
 @form_option()
+@paged_option
 def check_command(*, dsn: str | None, form: str) -> int:
     """Check that pgflash itself works: its cache, its workers, its snapshots.
 

@@ -2,13 +2,18 @@
 """Options that several commands take: one name, one meaning and one sentence of help."""
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 from psycopg.conninfo import make_conninfo
 
+from pgflash.cli.config import read_config
+from pgflash.cli.pager import paged
 from pgflash.model.sizes import read_size
 from pgflash.session import parse_dsn
 
@@ -27,12 +32,21 @@ def form_option(
     text: str = "Output format.", *, forms: Sequence[str] = TABLE_FORMS
 ) -> Callable[[_Function], _Function]:
     """Return --format: one of these forms, the first unless told otherwise."""
+
+    def configured(context: click.Context, parameter: click.Parameter, form: str) -> str:
+        """Return the form of the user's file, if none was named and the command has it."""
+        if context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT:
+            return form
+        own = read_config().format
+        return own if own is not None and own in forms else form
+
     return click.option(
         "--format",
         "form",
         type=click.Choice(forms),
         default=forms[0],
         show_default=True,
+        callback=configured,
         help=text,
     )
 
@@ -69,6 +83,7 @@ def dsn_option(what: str = "Database") -> Callable[[_Function], _Function]:
             **others: object,
         ) -> object:
             named = {"host": host, "port": port, "user": username}
+            _configure_libpq(click.get_current_context())
             return function(*arguments, dsn=_dsn(dsn, named), **others)
 
         command = connected
@@ -79,6 +94,14 @@ def dsn_option(what: str = "Database") -> Callable[[_Function], _Function]:
     return decorate
 
 
+def _configure_libpq(context: click.Context) -> None:
+    """Let libpq take what is not in the environment from the user's file, in this command."""
+    for variable, value in read_config().connection.items():
+        if variable not in os.environ:
+            os.environ[variable] = value
+            context.call_on_close(partial(os.environ.pop, variable, None))
+
+
 def _dsn(dsn: str | None, named: Mapping[str, str | None]) -> str | None:
     """Return one connection string; None if nothing is named."""
     parts = {name: value for name, value in named.items() if value is not None}
@@ -87,6 +110,18 @@ def _dsn(dsn: str | None, named: Mapping[str, str | None]) -> str | None:
     if dsn and "=" not in dsn and "://" not in dsn:
         return make_conninfo("", dbname=dsn, **parts)
     return make_conninfo("", **{**parse_dsn(dsn or ""), **parts})
+
+
+def paged_option(function: _Function) -> _Function:
+    """Give a command --no-pager: on a terminal, what is long is shown in a pager."""
+
+    @functools.wraps(function)
+    def shown(*arguments: object, no_pager: bool, **others: object) -> object:
+        with paged(wanted=not no_pager and read_config().pager):
+            return function(*arguments, **others)
+
+    option = click.option("--no-pager", is_flag=True, help="Do not use a pager for long output.")
+    return cast(_Function, option(shown))
 
 
 def probes_option(function: _Function) -> _Function:

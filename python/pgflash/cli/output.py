@@ -20,8 +20,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
 
 from pgflash.errors import PgflashError, UsageError
@@ -99,6 +100,13 @@ def text_width() -> int:
     return min(max(console.width, WIDTH), _WIDTH_MAX) if console.is_terminal else WIDTH
 
 
+def beside(*parts: RenderableType, gap: int) -> RenderableType:
+    """Return parts of a window that stand beside each other."""
+    grid = Table.grid(padding=(0, gap))
+    grid.add_row(*parts)
+    return grid
+
+
 def say_table(table: ReportTable) -> None:
     """Print a table, as wide as the terminal; no number in it is cut."""
     Console().print(table_text(table, _width()), soft_wrap=True)
@@ -112,7 +120,7 @@ def say_explained(table: ReportTable) -> None:
 def say_text(text: str, *, indent: str = "", then: str | None = None) -> None:
     """Print sentences, in lines no wider than the terminal; THEN is the next lines' indent."""
     say(*textwrap.wrap(
-        visible(text), text_width(), initial_indent=indent,
+        visible(text), min(_width(), text_width()), initial_indent=indent,
         subsequent_indent=indent if then is None else then, break_on_hyphens=False,
     ))  # fmt: skip
 

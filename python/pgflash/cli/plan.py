@@ -9,7 +9,7 @@ import click
 
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
-from pgflash.cli.options import dsn_option, examples, form_option
+from pgflash.cli.options import dsn_option, examples, form_option, paged_option
 from pgflash.cli.output import confirm, print_json, print_records, print_rows, say, say_table
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
@@ -33,6 +33,7 @@ def plan() -> None:
 @plan.command("show", epilog=examples("pgflash plan show plan.json", "pgflash plan show"))
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @form_option("Output format.")
+@paged_option
 def show(*, file: Path | None, form: str) -> None:
     """Show the moves of a plan and their progress; without FILE, list the plans."""
     if file is None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from pgflash import api
-from pgflash.cli.options import dsn_option, examples
+from pgflash.cli.options import dsn_option, examples, paged_option
 from pgflash.cli.output import text_width, write_page
 from pgflash.cli.screen import patiently
 from pgflash.errors import UsageError
@@ -92,6 +92,7 @@ def _output_options(function: _Function) -> _Function:
 @click.option("--baseline", default="", metavar="NAME", help="A period kept by this name.")
 @source_options
 @_output_options
+@paged_option
 def report_command(
     *,
     file: Path | None,
@@ -147,6 +148,7 @@ def report_command(
 @click.argument("second")
 @source_options
 @_output_options
+@paged_option
 def compare_command(
     *,
     first: str,

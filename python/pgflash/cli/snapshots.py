@@ -10,7 +10,7 @@ import click
 
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
-from pgflash.cli.options import dsn_option, examples, form_option
+from pgflash.cli.options import dsn_option, examples, form_option, paged_option
 from pgflash.cli.output import complain, print_json, print_records, say, say_table
 from pgflash.cli.report import one_source
 from pgflash.cli.screen import patiently
@@ -118,6 +118,7 @@ def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
     help="File that 'pgflash snapshot --store' wrote.",
 )
 @form_option("Output format.")
+@paged_option
 def snapshots_command(*, dsn: str | None, store: Path | None, form: str) -> None:
     """List the snapshots of a database, or of a file."""
     one_source(dsn, store)

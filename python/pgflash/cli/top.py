@@ -14,13 +14,12 @@ import click
 import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import print_json, table_text, words
+from pgflash.cli.output import beside, print_json, table_text, words
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.live import Sample, TimeRange, TimeRangeRow
 
@@ -186,9 +185,7 @@ def _page(watch: api.Watch, sample: Sample | None, *, width: int) -> RenderableT
     ]
     first, *others = found.values()
     above = (_table(first, width), *(_spaced(one, width) for one in others))
-    beside = Table.grid(padding=(0, _GAP))
-    beside.add_row(*sides)
-    return Group(head, *above, beside)
+    return Group(head, *above, beside(*sides, gap=_GAP))
 
 
 def _spaced(one: ReportTable, width: int) -> RenderableType:

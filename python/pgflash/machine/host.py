@@ -120,6 +120,11 @@ def available_memory_bytes() -> int:
     return min(available, memory_limit_bytes() or available)
 
 
+def kernel() -> str:
+    """Return the kernel's name and version, and the machine's kind."""
+    return f"{platform.system()} {platform.release()} {platform.machine()}"
+
+
 def processor() -> str:
     """Return the processors' model."""
     model = re.search(r"model name\s*: (.+)", HERE.text("/proc/cpuinfo") or "")

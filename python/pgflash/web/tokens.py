@@ -8,12 +8,12 @@ processes that start at once use the same token.
 
 import contextlib
 import os
-import pwd
 import secrets
 import stat
 from pathlib import Path
 
 from pgflash.errors import PgflashError, UsageError
+from pgflash.trusted import config_folder
 
 _TOKEN_BYTES = 24
 _FILE_MAX_BYTES = 4096
@@ -24,19 +24,13 @@ class TokenError(PgflashError):
 
 
 def default_file() -> Path:
-    """Return the default path of the token's file.
-
-    In the home directory that the system knows: sudo may leave HOME unchanged.
-    """
-    folder = os.environ.get("XDG_CONFIG_HOME", "")
-    if not folder.startswith("/"):
-        try:
-            folder = f"{pwd.getpwuid(os.geteuid()).pw_dir}/.config"
-        except KeyError:
-            raise TokenError(
-                "this user has no home folder for a token", hint="--token-file names a file."
-            ) from None
-    return Path(folder, "pgflash", "token")
+    """Return the default path of the token's file."""
+    try:
+        return config_folder() / "pgflash" / "token"
+    except KeyError:
+        raise TokenError(
+            "this user has no home folder for a token", hint="--token-file names a file."
+        ) from None
 
 
 def token_of(path: Path) -> str:

@@ -16,7 +16,7 @@ from pgflash_lab.postgres import PgInstall
 from support.cluster import REPOSITORY, ClusterFactory
 
 #: What make install needs of a clone.
-ROOMS = ("Makefile", "core", "extension", "tools")
+ROOMS = ("Makefile", "core", "extension", "share", "tools")
 
 
 @contextmanager
@@ -146,12 +146,46 @@ def test_it_installs_says_what_is_next_and_uninstalls(
     newer = make(clone, "install", *words)
     assert "ALTER EXTENSION pgflash UPDATE" in newer.stdout
 
+    share = destdir / "usr/local/share"
+    shared = [path for path in share.rglob("*") if path.is_file()]
+    assert len(shared) > 20
     removed = make(clone, "uninstall", *words)
     assert removed.returncode == 0, removed.stderr
-    assert not [path for path in installed if path.exists()]
+    assert not [path for path in (*installed, *shared) if path.exists()]
     missing = make(clone, "uninstall", *words)
     assert missing.returncode != 0
     assert "There is no pgflash in" in missing.stderr
+
+
+def test_the_manual_and_completions_are_where_man_and_shells_look(
+    clone: Path, pg_install: PgInstall, destdir: Path
+) -> None:
+    words = (f"PG_CONFIG={pg_install.pg_config}", f"DESTDIR={destdir}", "PREFIX=/usr")
+    done = make(clone, "install", *words)
+    assert f"are in {destdir}/usr/share." in done.stdout
+    share = destdir / "usr/share"
+    for place in ("bash-completion/completions/pgflash", "zsh/site-functions/_pgflash",
+                  "fish/vendor_completions.d/pgflash.fish"):  # fmt: skip
+        assert (share / place).read_text() == (REPOSITORY / "share" / place).read_text()
+    if shutil.which("man"):
+        shown = subprocess.run(
+            ["man", "pgflash-report"], check=True, capture_output=True, text=True,
+            env={**os.environ, "MANPATH": str(share / "man"), "MANPAGER": "cat"},
+        )  # fmt: skip
+        assert "pgflash-report - Report where the time went" in shown.stdout
+
+
+def test_who_may_not_write_the_manual_is_told_and_gets_the_extension(
+    clone: Path, pg_install: PgInstall, destdir: Path
+) -> None:
+    closed = destdir / "closed"
+    closed.mkdir(mode=0o555)
+    for folder in (pg_install.pkglibdir, pg_install.sharedir):
+        make_server_dir(destdir / folder.relative_to("/"))
+    words = (f"PG_CONFIG={pg_install.pg_config}", f"DESTDIR={destdir}", "PREFIX=/closed")
+    done = make(clone, "install", *words, as_user=True)
+    assert done.returncode == 0, done.stderr
+    assert f"you may not write in {closed}/share" in done.stdout
 
 
 def test_who_may_not_write_there_is_told_the_command(
