@@ -16,7 +16,7 @@ from pgflash.errors import PgflashError
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.moments import print_moment
 from pgflash.model.plan import Move, MoveKind, Plan
-from pgflash.model.words import duration
+from pgflash.model.words import between
 
 _LOOK_FIRST = "Confirm with --yes, or use --dry-run first."
 
@@ -103,7 +103,7 @@ def show_looks(found: Plan, dsn: str | None) -> tuple[api.Seen, ...]:
         text("here", "from"),
         text("there", "to"),
         figure("bytes", "size", Unit.BYTES),
-        text("about", "about"),
+        text("takes", "takes"),
     )
     rows = (
         row(
@@ -111,7 +111,9 @@ def show_looks(found: Plan, dsn: str | None) -> tuple[api.Seen, ...]:
             one.look.here,
             one.look.there,
             one.look.bytes,
-            "already there" if one.look.is_there else _about(one.look.about_s),
+            "already there"
+            if one.look.is_there
+            else between(one.look.estimate.least_s, one.look.estimate.most_s),
         )
         for one in seen
         if one.look is not None
@@ -130,7 +132,11 @@ def _remarks(seen: tuple[api.Seen, ...]) -> list[str]:
     """Return what is to be said of locks, speeds and risks, each once."""
     looks = [one.look for one in seen if one.look is not None and not one.look.is_there]
     locks = dict.fromkeys(f"Lock: {look.lock}" for look in looks)
-    speeds = dict.fromkeys(f"Speed: {look.speed}." for look in looks if look.speed)
+    speeds = dict.fromkeys(
+        f"Speed: {look.estimate.basis}; waiting for locks comes on top."
+        for look in looks
+        if look.estimate.basis
+    )
     warnings = dict.fromkeys(f"Note: {text}" for look in looks for text in look.warnings)
     gone = [f"Note: {one.move.title} is skipped: it was dropped." for one in seen if one.is_gone]
     return [*locks, *speeds, *warnings, *gone]
@@ -171,10 +177,6 @@ def carry_out(path: Path, found: Plan, dsn: str | None, *, room_is_there: bool) 
             screen.note(f"To undo it:   pgflash plan undo {path}")
             raise
     say(f"Done. To undo it: pgflash plan undo {path}")
-
-
-def _about(seconds: float | None) -> str:
-    return "" if seconds is None else duration(max(seconds, 1))
 
 
 def _what(move: Move) -> str:

@@ -91,14 +91,23 @@ class Screen(Listener):
 
 
 class _Clock(ProgressColumn):
-    """The time left if it was planned, and otherwise the stage's time until now."""
+    """The time left if it was planned; else the stage's time, and what is left at this speed."""
 
     def render(self, task: Task) -> Text:
         """Return minutes and seconds."""
-        planned = task.fields.get("planned")
-        seconds = max((task.total or 0) - task.completed, 0) if planned else task.elapsed or 0
-        minutes, seconds = divmod(round(seconds), 60)
-        return words(f"{minutes}:{seconds:02}{' left' if planned else ''}", style="cyan")
+        if task.fields.get("planned"):
+            return self._text(f"{_minutes(max((task.total or 0) - task.completed, 0))} left")
+        elapsed, left = _minutes(task.elapsed or 0), task.time_remaining
+        return self._text(elapsed if not left else f"{elapsed}, about {_minutes(left)} left")
+
+    @staticmethod
+    def _text(said: str) -> Text:
+        return words(said, style="cyan")
+
+
+def _minutes(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes}:{seconds:02}"
 
 
 class _Bar(Progress):

@@ -102,6 +102,10 @@ class Process:
         """Return the variables that it was started with, each ended by a zero byte."""
         return self._path("environ").read_bytes()
 
+    def io(self) -> dict[str, int]:
+        """Return what it has read and written, in bytes: rchar by read calls, wchar by writes."""
+        return numbers(self._read("io"))
+
     def groups(self) -> str:
         """Return its control groups, one in a line."""
         return self._read("cgroup")

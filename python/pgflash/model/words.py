@@ -10,7 +10,7 @@ model/sizes.py says what a GB is; the live page's script prints by the same rule
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pgflash.model.awr import Number, Unit
@@ -109,6 +109,21 @@ def duration(seconds: float | None) -> str:
         if abs(seconds) < 120 * length:
             return f"{seconds / length:.1f} {unit}"
     return f"{seconds / 86_400:.1f} d"
+
+
+def between(least_s: float, most_s: float) -> str:
+    """Return how long something may take: between 2 s and 25 s, between 40 s and 9 min."""
+    most = _whole_time(most_s, math.ceil) or "1 s"
+    least = _whole_time(least_s, math.floor)
+    return f"between {least} and {most}" if least else f"at most {most}"
+
+
+def _whole_time(seconds: float, rounded: Callable[[float], int]) -> str:
+    """Return a time in whole seconds, minutes or hours; "" if it is none."""
+    units = (("s", 1), ("min", 60), ("h", 3600))
+    unit, length = next((one for one in units if seconds < 120 * one[1]), units[-1])
+    number = rounded(seconds / length)
+    return f"{number} {unit}" if number else ""
 
 
 def times(value: float) -> str:

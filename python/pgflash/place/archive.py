@@ -36,7 +36,7 @@ from pgflash.place.journal import Steps
 from pgflash.place.mover import Look, Room
 from pgflash.place.owner import Beat, Owner, make_folder, refuse_folder
 from pgflash.place.settings import change_setting, set_place, setting_place
-from pgflash.place.speed import slower, write_bytes_s
+from pgflash.place.speed import estimate
 
 _COMMAND = "archive_command"
 _BASIC = "basic_archive.archive_directory"
@@ -188,15 +188,13 @@ class ArchiveMover:
         """Say what the move would mean, or refuse it."""
         self.refuse()
         old, new = self._folders()
-        bytes_s, source = slower(None, write_bytes_s(new, self._owner))
         old_bytes = self._old_bytes(old)
         return Look(
             here=str(old or self._cluster.setting(_COMMAND)),
             there=str(new),
             bytes=old_bytes,
             lock="Nobody waits: archiving continues while old segments are copied.",
-            about_s=old_bytes / bytes_s + 2.0,
-            speed=source,
+            estimate=estimate(old_bytes, writes=self._cluster.write_rate(new)).later(1.0, 10.0),
             warnings=tuple(self._warnings(old, new)),
             is_there=old == new,
         )

@@ -22,6 +22,7 @@ from pgflash.place import files, speed
 from pgflash.place.control import ServerProcess
 from pgflash.place.errors import PlaceError
 from pgflash.place.names import split_names
+from pgflash.place.speed import Rate
 from pgflash.session import Connection, SessionError, connect
 
 _SESSION = (
@@ -41,8 +42,8 @@ class Cluster:
         """Connect to the database of the connection string."""
         self._dsn = dsn
         self._sessions: dict[str, Connection] = {}
-        self._write_speeds: dict[Path, float | None] = {}
-        self._read_speeds: dict[int, float] = {}
+        self._write_rates: dict[Path, Rate | None] = {}
+        self._read_rates: dict[int, Rate] = {}
         first = self._open("")
         self.database: str = first.info.dbname
         self._sessions[self.database] = first
@@ -192,6 +193,10 @@ class Cluster:
         # An in-place tablespace has a path relative to the data directory.
         return Path(folder) if folder.startswith("/") else self.data_directory() / folder
 
+    def folder_at(self, tablespace: str | None, folder: str) -> Path:
+        """Return the folder of a tablespace, or that of one that is yet to be made."""
+        return Path(folder) if tablespace is None else self.tablespace_folder(tablespace)
+
     def sort_room(self, database: str) -> tuple[int, list[str]]:
         """Return the size from which the sort of a new index spills, and the tablespaces used."""
         rows = self.rows(
@@ -229,33 +234,40 @@ class Cluster:
                 "--room-is-there.",
             ) from error
 
-    def write_bytes_s(self, folder: Path) -> float | None:
+    def write_rate(self, folder: Path) -> Rate | None:
         """Return how fast the device of a folder writes, measured once, if that can be told."""
         if not self.is_local:
             return None
-        if folder not in self._write_speeds:
+        if folder not in self._write_rates:
             # The user who runs us may not even be allowed to look there.
             measured = None
             with contextlib.suppress(OSError, PlaceError):
-                measured = speed.write_bytes_s(folder, self.process().owner)
-            self._write_speeds[folder] = measured
-        return self._write_speeds[folder]
+                measured = speed.write_speeds(folder, self.process().owner)
+            self._write_rates[folder] = speed.rate_of(measured)
+        return self._write_rates[folder]
 
-    def read_bytes_s(self, file: Path) -> float | None:
+    def read_rate(self, file: Path | None) -> Rate | None:
         """Return how fast the device of a file reads, measured once, if that can be told."""
-        if not self.is_local:
+        if not self.is_local or file is None:
             return None
         try:
             owner = self.process().owner
             device = owner.do(lambda: file.stat().st_dev)
         except (OSError, PlaceError):
             return None
-        if device not in self._read_speeds:
-            measured = owner.do(speed.read_bytes_s, file)
+        if device not in self._read_rates:
+            measured = speed.rate_of(owner.do(speed.read_speeds, file))
             if measured is None:
                 return None  # the next file may be long enough
-            self._read_speeds[device] = measured
-        return self._read_speeds[device]
+            self._read_rates[device] = measured
+        return self._read_rates[device]
+
+    def log_rate(self) -> Rate | None:
+        """Return how fast the device of the WAL writes; None if copies are not logged."""
+        if self.setting("wal_level") == "minimal":
+            return None
+        data = self.setting_or_none("data_directory")
+        return (data and self.write_rate(Path(data, "pg_wal"))) or speed.ASSUMED
 
     # ---- sessions
 

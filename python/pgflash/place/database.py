@@ -13,12 +13,11 @@ import time
 from psycopg import sql
 
 from pgflash.model.plan import Move
-from pgflash.model.words import size
-from pgflash.place import speed
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import GoneError, PlaceError
 from pgflash.place.journal import Steps
 from pgflash.place.mover import Look, Room
+from pgflash.place.speed import estimate
 from pgflash.place.tablespaces import (
     find_tablespace,
     make_tablespace,
@@ -94,14 +93,15 @@ class DatabaseMover:
         here, size_bytes, _may = self._row()
         found = find_tablespace(self._cluster, self._move.to)
         users = self._users()
+        folder = self._cluster.folder_at(found, self._move.to)
         return Look(
             here=here,
             there=found or self._move.to,
             bytes=size_bytes,
             lock="No session can connect to the database while it is copied, and none may be "
             "connected.",
-            about_s=size_bytes / speed.ASSUMED_BYTES_S,
-            speed=f"assumed {size(speed.ASSUMED_BYTES_S)}/s",
+            # Two checkpoints are part of it.
+            estimate=estimate(size_bytes, writes=self._cluster.write_rate(folder)).later(0.0, 30.0),
             warnings=(f"Connected now: {users}.",) if users else (),
             is_there=found == here,
         )

@@ -9,6 +9,7 @@ from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
 from pgflash.place.mover import Look, Room
 from pgflash.place.relations import INDEX_KINDS, TABLE_KINDS, find_relation
+from pgflash.place.speed import Estimate
 
 _POLICIES = ("keep", "none", "default")
 
@@ -68,7 +69,7 @@ class KeepMover:
             there=self._move.to,
             bytes=0,
             lock="Nobody waits.",
-            about_s=0,
+            estimate=Estimate(most_s=1.0),
             is_there=here == self._move.to,
         )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pgflash.place.journal import Steps
+from pgflash.place.speed import Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +38,8 @@ class Look:
     bytes: int
     #: Who has to wait for what, in one sentence.
     lock: str
-    #: About how long it takes; None if nothing is known.
-    about_s: float | None
-    #: What the estimate is based on.
-    speed: str = ""
+    #: How long it may take, without waiting for locks.
+    estimate: Estimate
     warnings: tuple[str, ...] = ()
     #: Nothing has to be done.
     is_there: bool = False

@@ -15,18 +15,18 @@ files: nothing but a new cluster ever removes files that belong to no relation.
 """
 
 import contextlib
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psycopg
 from psycopg import sql
 
 from pgflash.errors import PgflashError
+from pgflash.machine.host import core_count
 from pgflash.model.plan import Move, MoveKind
 from pgflash.model.sizes import MB
-from pgflash.model.words import size
-from pgflash.place import repack, speed
+from pgflash.place import repack
 from pgflash.place.building import built_bytes, sort_bytes
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import GoneError, PlaceError
@@ -43,6 +43,7 @@ from pgflash.place.relations import (
     indexes_of,
     refuse_relation,
 )
+from pgflash.place.speed import Estimate, Rate, estimate
 from pgflash.place.tablespaces import (
     find_tablespace,
     is_folder,
@@ -79,8 +80,11 @@ select p.gid from pg_locks l
    and (l.relation = %s or l.relation = (select indrelid from pg_index where indexrelid = %s))
 """
 
-#: Sorting and comparing take longer than any device that is worth a move.
-_BUILD_BYTES_S = 40.0 * MB
+#: How fast sorting and comparing make an index or a table, by what is in it.
+BUILD = Rate(quick=100.0 * MB, slow=12.0 * MB, is_measured=False)
+
+#: Processes that wait for disks count as load, too, and do not compete for processors.
+_BUSY_MAX = 4.0
 
 #: How often a table may be dropped and created again while it is being moved.
 _MADE_AGAIN_MAX = 5
@@ -144,14 +148,12 @@ class RelationMover:
                 f"{relation.title} is not valid. The rebuild makes it valid, if its data allow."
             )
         is_there = found == relation.tablespace
-        bytes_s, source = (1.0, "") if is_there else self._speed(relation, found, method)
         return Look(
             here=relation.tablespace,
             there=found or self._move.to,
             bytes=relation.bytes,
             lock=_LOCKS[method],
-            about_s=relation.bytes / bytes_s,
-            speed=source,
+            estimate=Estimate() if is_there else self._estimate(relation, found, method),
             warnings=(*warnings, *self._wal_warning(relation)),
             is_there=is_there,
         )
@@ -182,17 +184,20 @@ class RelationMover:
     def _device_of(self, tablespace: str) -> int:
         return self._cluster.device_of(self._cluster.tablespace_folder(tablespace))
 
-    def _speed(self, relation: Relation, found: str | None, method: str) -> tuple[float, str]:
-        """Return the likely speed, and how it is known."""
+    def _estimate(self, relation: Relation, found: str | None, method: str) -> Estimate:
+        """Return how long it may take: a copy, and for what is built anew its sort, too."""
         cluster = self._cluster
-        file = file_of(cluster, relation)
-        folder = Path(self._move.to) if found is None else cluster.tablespace_folder(found)
-        bytes_s, source = speed.slower(
-            None if file is None else cluster.read_bytes_s(file), cluster.write_bytes_s(folder)
+        copy = estimate(
+            relation.bytes,
+            writes=cluster.write_rate(cluster.folder_at(found, self._move.to)),
+            reads=cluster.read_rate(file_of(cluster, relation)),
+            log=cluster.log_rate() if relation.persistence == "p" else None,
         )
-        if method in {"reindex", "repack"} and bytes_s > _BUILD_BYTES_S:
-            return _BUILD_BYTES_S, f"assumed speed of building: {size(_BUILD_BYTES_S)}/s"
-        return bytes_s, source
+        if method not in {"reindex", "repack"}:
+            return copy
+        busy = os.getloadavg()[0] / core_count() if cluster.is_local else 1.0
+        busy = min(max(busy, 1.0), _BUSY_MAX)
+        return copy.later(relation.bytes / BUILD.quick, busy * relation.bytes / BUILD.slow)
 
     def _wal_warning(self, relation: Relation) -> Iterator[str]:
         """Warn of the WAL that a large copy writes if standbys or the archive have to take it."""
@@ -286,7 +291,7 @@ class RelationMover:
             together = self._with_indexes()
             repack.repack(self._cluster, relation, place, steps, with_indexes=together)
         else:
-            steps.at("copy under a lock", work=relation.bytes / speed.ASSUMED_BYTES_S)
+            steps.at("copy under a lock", work=relation.bytes)
             with watched(self._cluster, relation, steps):
                 run_locked(self._cluster, relation, _alter(relation, place), patience, steps)
         now = self._now()

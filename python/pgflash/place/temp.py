@@ -16,6 +16,7 @@ from pgflash.place.journal import Steps
 from pgflash.place.mover import Look, Room
 from pgflash.place.names import quote_name
 from pgflash.place.settings import change_setting, set_place, setting_place
+from pgflash.place.speed import Estimate
 from pgflash.place.tablespaces import (
     find_tablespace,
     make_tablespace,
@@ -91,7 +92,7 @@ class TempMover:
             there=there,
             bytes=0,
             lock="Nobody waits: new queries use it at once, running queries finish where they are.",
-            about_s=1.0,
+            estimate=Estimate(most_s=1.0),
             warnings=tuple(self._warnings(found)),
             is_there=found is not None and self.here() == set_place(quote_name(found)),
         )

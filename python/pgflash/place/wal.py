@@ -40,11 +40,12 @@ from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Shield, Steps
 from pgflash.place.mover import Look, Room
 from pgflash.place.owner import make_folder, refuse_folder, remove_folder
-from pgflash.place.speed import read_bytes_s, slower, write_bytes_s
+from pgflash.place.speed import Estimate, estimate, rate_of, read_speeds, write_speeds
 from pgflash.place.walfolders import WalFolders
 
 #: The minimum duration of a shutdown and a start, for the forecast.
-_RESTART_S = 3.0
+_RESTART_S = 1.0
+_RESTART_MOST_S = 20.0
 _PING_S = 60.0
 
 #: How long a killed pgflash's child may take to end and release its lock.
@@ -84,15 +85,11 @@ class WalMover:
                 there=str(there),
                 bytes=current_bytes,
                 lock="",
-                about_s=0,
+                estimate=Estimate(),
                 is_there=True,
             )
         self.refuse()
         startup = self._startup()
-        bytes_s, source = slower(
-            self._owner.do(lambda: read_bytes_s(self._folders.largest())),
-            write_bytes_s(there, self._owner),
-        )
         how = "by your commands" if startup.stop_command else "by pg_ctl"
         return Look(
             here=str(here),
@@ -101,10 +98,20 @@ class WalMover:
             lock=f"The server is stopped and started ({how}): every session ends. Most of the "
             f"WAL is copied before; the server is down for its shutdown, the copy of the "
             f"segments written meanwhile, and its start.",
-            about_s=current_bytes / bytes_s + _RESTART_S,
-            speed=source,
+            estimate=self._estimate(current_bytes, there),
             warnings=tuple(self._warnings(there)),
         )
+
+    def _estimate(self, count: int, there: Path) -> Estimate:
+        """Return how long the copy takes, and a restart with its checkpoints."""
+        cluster = self._cluster
+        assert cluster is not None
+        reads = rate_of(self._owner.do(lambda: read_speeds(self._folders.largest())))
+        writes = rate_of(write_speeds(there, self._owner))
+        buffers = int(cluster.value("select pg_size_bytes(current_setting('shared_buffers'))"))
+        flush = estimate(buffers, writes=cluster.write_rate(self._data))
+        copy = estimate(count, writes=writes, reads=reads)
+        return copy.later(_RESTART_S, _RESTART_MOST_S + flush.most_s)
 
     def refuse(self) -> None:
         """Refuse a move that must not be."""

@@ -5,6 +5,7 @@ import csv
 import getpass
 import io
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,9 @@ def test_a_dry_run_says_it_all_and_does_nothing(
     assert "index public.stock_pkey" in text
     assert "Lock: Readers and writers" in text
     assert "Lock: Nobody waits" in text
+    assert re.search(r"table public.stock .* at most \d+ s\n", text)
+    # A table without a block cannot be read.
+    assert re.search(r"Speed: partly assumed, .*/s to .*/s; waiting for locks comes on top", text)
     assert tablespace_of(placed, "stock") == "pg_default"
     assert not state.exists()
 

@@ -14,6 +14,8 @@ from pgflash.model.plan import Move, MoveKind, MoveState
 from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at, undo_plan
 from pgflash.place.journal import read_plan
 from pgflash.place.objects import RelationMover
+from pgflash.place.relations import TABLE_KINDS, find_relation
+from pgflash.place.watch import watched
 from pgflash.progress import Listener
 from pgflash.session import SessionError
 from pgflash_lab.postgres import PgInstall
@@ -220,6 +222,32 @@ class Mover(Listener):
 
     def note(self, text: str) -> None:
         self.said.append(text)
+
+
+class Heard(Listener):
+    """Knows how far a move was said to be."""
+
+    def __init__(self) -> None:
+        self.done = 0.0
+
+    def advance(self, done: float) -> None:
+        self.done = max(self.done, done)
+
+
+def test_how_far_a_copy_is_follows_what_its_process_reads(placed: PlacedServer) -> None:
+    run(placed, "create table read (wide text)")
+    run(placed, "insert into read select repeat('x', 1000) from generate_series(1, 20000)")
+    path = placed.plan(table("read"))
+    heard = Heard()
+    journal = Journal(path, read_plan(path), heard)
+    with Cluster(placed.dsn) as cluster:
+        relation = find_relation(cluster, "read", kinds=TABLE_KINDS, database="postgres")
+        with watched(cluster, relation, journal.steps(0)):
+            # In place of the copy, which would be over too soon.
+            query = "select length(pg_read_binary_file(pg_relation_filepath('public.read')))"
+            assert eventually(lambda: cluster.value(query, database="postgres") and heard.done)
+    assert 0 < heard.done <= relation.bytes
+    run(placed, "drop table read")
 
 
 def half_made(placed: PlacedServer) -> list[str]:

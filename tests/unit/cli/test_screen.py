@@ -76,3 +76,14 @@ def test_what_is_over_soon_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     with patiently("reading"):
         pass
     assert not shown.is_set()
+
+
+def test_work_shows_the_time_that_is_left_at_its_present_speed() -> None:
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=True, width=120, no_color=True)
+    with Screen(console) as screen:
+        screen.stage("copying", work=100)
+        for done in (10, 20, 30):
+            screen.advance(done)
+        screen.refresh()
+    assert "0:00, about 0:01 left" in written.getvalue()

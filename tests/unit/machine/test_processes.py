@@ -64,3 +64,13 @@ def test_a_process_that_has_ended_is_told_from_one_that_is_gone() -> None:
     with pytest.raises(FileNotFoundError):
         one.stat()
     assert not one.is_ending()
+
+
+def test_what_a_process_has_read_and_written_is_counted(tmp_path: Path) -> None:
+    ours, path = Process(os.getpid()), tmp_path / "file"
+    before = ours.io()
+    path.write_bytes(bytes(100_000))
+    path.read_bytes()
+    after = ours.io()
+    assert after["wchar"] - before["wchar"] >= 100_000
+    assert after["rchar"] - before["rchar"] >= 100_000
