@@ -252,13 +252,15 @@ em_device_read(EmDevice *device, const EmRequest *request)
 	uint32_t touched = sets_touched(device, request);
 	uint32_t first = first_set(device, request->file, request->offset);
 	uint64_t end_ns = pass_pipe(device, start_ns, request->bytes);
+	uint64_t moved_bytes =
+		request->bytes + request->gap_bytes - request->paid_bytes;
 	uint64_t service_max_ns = 0;
 
 	for (uint32_t i = 0; i < touched; i++)
 	{
 		uint32_t set = (first + i) % set_count(device);
 		EmServer *server = reader_of(device, set, start_ns);
-		uint64_t bytes = (request->bytes + request->gap_bytes) / touched;
+		uint64_t bytes = moved_bytes / touched;
 		uint64_t service_ns = transfer_ns(device, bytes);
 		uint64_t passed_ns;
 

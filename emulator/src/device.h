@@ -150,8 +150,9 @@ typedef struct EmRequest
 	uint64_t file; /* a hash that names the file */
 	uint64_t offset;
 	uint64_t bytes;
-	bool continues;     /* a stream: no positioning */
-	uint64_t gap_bytes; /* skipped by the stream, at transfer speed */
+	bool continues;      /* a stream: no positioning */
+	uint64_t gap_bytes;  /* skipped by the stream, at transfer speed */
+	uint64_t paid_bytes; /* of its own: skipped by a scan before */
 } EmRequest;
 
 typedef struct EmCharge

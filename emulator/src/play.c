@@ -76,9 +76,8 @@ charge_anew(const EmFile *file, EmOperation operation, EmRequest *request)
 {
 	/* Follow streams with delays off, too, so that they do not start over. */
 	if (operation == EM_READ || operation == EM_WRITE)
-		request->continues = em_streams_note(
-			&streams, request->file, request->offset, request->bytes,
-			operation == EM_WRITE, &request->gap_bytes);
+		em_streams_note(&streams, &em_state->scans, request,
+		                operation == EM_WRITE);
 
 	if (!delays_on())
 		return (EmCharge){ .end_ns = request->now_ns };

@@ -13,12 +13,13 @@
 #define PGFLASH_EMULATOR_STATE_H
 
 #include "device.h"
+#include "scans.h"
 
 #define EM_DEVICES_MAX   8
 #define EM_PATHS_MAX     32
 #define EM_PATH_MAX      512
 #define EM_STATE_MAGIC   0x6c756d6566676770ULL
-#define EM_STATE_VERSION 2
+#define EM_STATE_VERSION 3
 
 #define EM_STATE_VARIABLE "PGFLASH_EMULATOR"
 
@@ -42,6 +43,7 @@ typedef struct EmState
 	_Atomic uint64_t reset_at_ns; /* CLOCK_MONOTONIC; statistics start here */
 	EmPath path[EM_PATHS_MAX];
 	EmDevice device[EM_DEVICES_MAX];
+	EmScans scans;
 } EmState;
 
 /* Returns NULL and a reason (a static text) if the file cannot be used. */

@@ -1,6 +1,6 @@
 /*
  * streams.c
- *		Does a request continue what this process did before?  See streams.h.
+ *		Does a request continue a stream?  See streams.h.
  *
  * A request that is close ahead of a stream always moves that stream, but only
  * an exact step, a large one or one of an established stream is free.  So
@@ -61,33 +61,86 @@ place(EmStreams *streams, uint64_t file)
 	return count >= EM_STREAMS_PER_FILE ? oldest_of_file : oldest;
 }
 
-bool
-em_streams_note(EmStreams *streams, uint64_t file, uint64_t offset,
-                uint64_t bytes, bool writes, uint64_t *gap_bytes)
+/* Note a request with this process's streams; returns its stream. */
+static EmStream *
+note(EmStreams *streams, EmRequest *request, bool writes)
 {
-	EmStream *stream = find(streams, file, offset, writes);
-	bool continues = false;
+	EmStream *stream = find(streams, request->file, request->offset, writes);
 
-	*gap_bytes = 0;
+	request->continues = false;
+	request->gap_bytes = 0;
+	request->paid_bytes = 0;
 	if (stream != NULL)
 	{
-		uint64_t gap = offset - stream->next_offset;
+		uint64_t gap = request->offset - stream->next_offset;
 
-		continues = gap == 0 || bytes >= EM_STREAM_LARGE_BYTES ||
-		            stream->steps >= EM_STREAM_ESTABLISHED_AT;
-		if (continues)
-			*gap_bytes = gap;
+		request->continues = gap == 0 ||
+		                     request->bytes >= EM_STREAM_LARGE_BYTES ||
+		                     stream->steps >= EM_STREAM_ESTABLISHED_AT;
+		if (request->continues)
+			request->gap_bytes = gap;
 		stream->steps++;
 	}
 	else
 	{
-		stream = place(streams, file);
-		stream->file = file;
+		stream = place(streams, request->file);
+		stream->file = request->file;
 		stream->writes = writes;
 		stream->steps = 0;
+		stream->read_bytes = 0;
 	}
 
-	stream->next_offset = offset + bytes;
+	stream->next_offset = request->offset + request->bytes;
+	stream->read_bytes += request->bytes;
 	stream->used_at = ++streams->clock;
-	return continues;
+	return stream;
+}
+
+/* Count the reads of a scan that this process has made in a row. */
+static void
+count_scanned(EmStreams *streams, uint64_t file, bool of_scan)
+{
+	bool same = streams->scanned_file == file;
+
+	if (of_scan)
+	{
+		streams->scanned_reads = same ? streams->scanned_reads + 1 : 1;
+		streams->scanned_file = file;
+	}
+	else if (same)
+		streams->scanned_reads = 0;
+}
+
+/*
+ * A read that lies near a scan by chance must not move it on: it would make
+ * other random reads cheap, and these still others.  So a process has to make
+ * several reads of a scan to take part in it.  Then also its jumps to the next
+ * piece are the scan's, even if one of them goes too far to be free.
+ */
+void
+em_streams_note(EmStreams *streams, EmScans *scans, EmRequest *request,
+                bool writes)
+{
+	EmStream *stream = note(streams, request, writes);
+	bool takes_part = streams->scanned_file == request->file &&
+	                  streams->scanned_reads >= EM_STREAM_SCANS_AT;
+	bool scan_alone =
+		request->continues && stream->read_bytes >= EM_STREAM_SCAN_BYTES;
+	bool of_scan;
+	uint64_t gap_bytes = 0;
+
+	if (writes)
+		return;
+
+	of_scan = scan_alone || em_scans_near(scans, request, &gap_bytes);
+	if (takes_part && !request->continues)
+		request->gap_bytes = gap_bytes;
+	if (of_scan || takes_part)
+		em_scans_note(scans, request, scan_alone || takes_part);
+	if (of_scan)
+	{
+		request->continues = true;
+		stream->read_bytes = EM_STREAM_SCAN_BYTES;
+	}
+	count_scanned(streams, request->file, of_scan);
 }

@@ -1,9 +1,11 @@
 /*
  * streams.h
- *		Does a request continue what this process did before?
+ *		Does a request continue a stream?
  *
- * A disk that continues where it stopped pays no positioning.  Each process
- * keeps a few streams per file and matches its requests against them.
+ * A disk that continues where it stopped pays no positioning.  A stream is told
+ * by file and position.  Each process keeps a few streams per file and matches
+ * its requests against them; once one of them is a scan, it is shared with all
+ * other processes (scans.h), so that a scan by several workers is one stream.
  *
  * The delicate part is how large a gap between two requests of a stream may
  * be.  Without gaps, a scan of a table with some pages in shared buffers is
@@ -12,11 +14,18 @@
  * them).  So a gap is allowed only if the request is large, or if the stream
  * is established: its last requests all moved forward by small steps.
  *
- * Locking: private to a process; a forked child continues with a copy.
+ * That a stream begins is seen within a process, because there random reads of
+ * others cannot hide it: twenty clients that read at random come between any
+ * two reads of a scan.
+ *
+ * Locking: private to a process; a forked child continues with a copy.  What is
+ * shared is in scans.h.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_STREAMS_H
 #define PGFLASH_EMULATOR_STREAMS_H
+
+#include "scans.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,26 +36,35 @@
 #define EM_STREAM_LARGE_BYTES    (64 * 1024)
 #define EM_STREAM_ESTABLISHED_AT 8
 
+/* A stream that has read this much is a scan. */
+#define EM_STREAM_SCAN_BYTES (128 * 1024)
+
+/* A process that has made this many reads of a scan takes part in it. */
+#define EM_STREAM_SCANS_AT 4
+
 typedef struct EmStream
 {
 	uint64_t file; /* zero: free */
 	uint64_t next_offset;
-	uint64_t used_at; /* for the least recently used */
-	uint32_t steps;   /* small steps forward so far */
+	uint64_t used_at;    /* for the least recently used */
+	uint64_t read_bytes; /* so far */
+	uint32_t steps;      /* small steps forward so far */
 	bool writes;
 } EmStream;
 
 typedef struct EmStreams
 {
 	uint64_t clock;
+	uint64_t scanned_file; /* read by a scan, this many times in a row */
+	uint32_t scanned_reads;
 	EmStream stream[EM_STREAM_COUNT];
 } EmStreams;
 
 /*
- * Note a request.  Returns whether it continues a stream; *gap_bytes is then
- * the number of bytes that it skipped.
+ * Note a read or a write: sets "continues", and how many bytes the stream
+ * skipped now ("gap_bytes") and had skipped before ("paid_bytes").
  */
-extern bool em_streams_note(EmStreams *streams, uint64_t file, uint64_t offset,
-                            uint64_t bytes, bool writes, uint64_t *gap_bytes);
+extern void em_streams_note(EmStreams *streams, EmScans *scans,
+                            EmRequest *request, bool writes);
 
 #endif

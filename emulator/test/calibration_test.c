@@ -116,6 +116,26 @@ job_scan(const char *folder, int number, int count)
 	answers[number] = (lab_now_ms() - began_ms) / count;
 }
 
+/*
+ * A scan that all jobs of this kind share: each takes the next 16 blocks, reads
+ * them and takes the next, as PostgreSQL's parallel workers do.
+ */
+static void
+job_shared_scan(const char *folder, int number, int count)
+{
+	double *answers = lab_map_answers(folder);
+	_Atomic long *next = (_Atomic long *) &answers[LAB_ANSWERS_MAX - 1];
+	int fd = open_file(folder, "mapped");
+	long block;
+
+	while ((block = atomic_fetch_add(next, 16)) < count)
+		for (long end = block + 16; block < end; block++)
+		{
+			read_block(fd, block);
+			answers[number]++;
+		}
+}
+
 /* Random writes; reports the time in ms of the first and of the second half. */
 static void
 job_writes(const char *folder, int number, int count)
@@ -208,6 +228,8 @@ run_job(char **arguments)
 		job_announced_reads(folder, number, count);
 	else if (strcmp(job, "scan") == 0)
 		job_scan(folder, number, count);
+	else if (strcmp(job, "shared scan") == 0)
+		job_shared_scan(folder, number, count);
 	else if (strcmp(job, "writes") == 0)
 		job_writes(folder, number, count);
 	else if (strcmp(job, "plain bytes") == 0)
@@ -310,6 +332,39 @@ test_streams(Lab *lab)
 	NOTE("scan with gaps %.3f ms a page, random %.3f ms", scan_ms, random_ms);
 	IN_TIME(random_ms > 8 * scan_ms,
 	        "a scan with pages left out is much faster than random reads");
+}
+
+/* Processes scan 16 MB together; returns how long the disk worked for it. */
+static double
+shared_scan_ms(Lab *lab, int processes)
+{
+	pid_t pid[4];
+	double blocks = 0;
+
+	lab_device(lab, DISK_10MS "bandwidth_bytes_s = 100000000\n");
+	memset(lab->answers, 0, LAB_ANSWERS_MAX * sizeof(double));
+	for (int i = 0; i < processes; i++)
+		pid[i] = lab_start(lab, true, "shared scan", i, "2048");
+	for (int i = 0; i < processes; i++)
+		lab_wait(pid[i]);
+	for (int i = 0; i < processes; i++)
+		blocks += lab->answers[i];
+	OK(blocks == 2048 && reads_of(lab)->count == 2048,
+	   "%d processes read each block once", processes);
+	return (double) reads_of(lab)->service_ns / 1e6;
+}
+
+static void
+test_shared_scan(Lab *lab)
+{
+	double alone_ms = shared_scan_ms(lab, 1);
+	double shared_ms = shared_scan_ms(lab, 4);
+
+	NOTE("16 MB take the disk %.0f ms for one process, %.0f ms for four",
+	     alone_ms, shared_ms);
+	OK(alone_ms > 167 && alone_ms < 190, "a scan takes its transfer");
+	OK(shared_ms > 167, "a shared one is not for nothing");
+	IN_TIME(shared_ms < 250, "and takes about as long");
 }
 
 static void
@@ -518,6 +573,7 @@ main(int count, char **arguments)
 	PATIENTLY(test_one_reader(&lab));
 	PATIENTLY(test_queueing(&lab));
 	PATIENTLY(test_streams(&lab));
+	PATIENTLY(test_shared_scan(&lab));
 	PATIENTLY(test_prefetching(&lab));
 	PATIENTLY(test_write_cache(&lab));
 	PATIENTLY(test_switching(&lab));

@@ -211,6 +211,7 @@ static void
 test_cache(void)
 {
 	EmProfile *profile = set_up_cache(4);
+	EmRequest write = { .now_ns = START, .file = 7, .bytes = BLOCK };
 	EmCharge charge;
 
 	for (int i = 0; i < 4; i++)
@@ -248,9 +249,8 @@ test_cache(void)
 
 	profile = set_up_cache(100);
 	write_at(START, 100);
-	OK(em_device_write(device, &(EmRequest){ START, 7, 0, BLOCK, false, 0 },
-	                   true)
-	           .end_ns == START + 5 * MS,
+	charge = em_device_write(device, &write, true);
+	OK(charge.end_ns == START + 5 * MS,
 	   "a write of a file opened O_SYNC does not stop in the cache");
 }
 

@@ -16,6 +16,7 @@
 #define FILE2 (1ULL << 63 | 2)
 
 static EmStreams streams;
+static EmScans scans;
 static uint64_t seed = 20261121;
 
 static uint64_t
@@ -25,19 +26,30 @@ chance(uint64_t below)
 	return (seed >> 33) % below;
 }
 
+/* A request, as the stream that it belongs to judges it. */
+static EmRequest
+judge(uint64_t file, uint64_t block, uint64_t blocks, bool writes)
+{
+	EmRequest request = { .now_ns = 1,
+		                  .file = file,
+		                  .offset = block * BLOCK,
+		                  .bytes = blocks * BLOCK };
+
+	em_streams_note(&streams, &scans, &request, writes);
+	return request;
+}
+
 static bool
 note(uint64_t file, uint64_t block, uint64_t blocks)
 {
-	uint64_t gap;
-
-	return em_streams_note(&streams, file, block * BLOCK, blocks * BLOCK, false,
-	                       &gap);
+	return judge(file, block, blocks, false).continues;
 }
 
 static void
 forget(void)
 {
 	memset(&streams, 0, sizeof(streams));
+	memset(&scans, 0, sizeof(scans));
 }
 
 /* Scan a file with some blocks left out; returns the share that was free. */
@@ -75,7 +87,7 @@ probe(uint64_t file_blocks, uint64_t blocks)
 int
 main(void)
 {
-	uint64_t gap;
+	EmRequest request;
 	int cheap = 0;
 
 	OK(!note(FILE1, 0, 1), "the first read of a file is positioned");
@@ -87,15 +99,14 @@ main(void)
 	note(FILE1, 0, 1);
 	OK(!note(FILE1, 10, 1), "a small read past a gap is positioned");
 	note(FILE1, 1000, 16);
-	OK(em_streams_note(&streams, FILE1, 1020 * BLOCK, 16 * BLOCK, false,
-	                   &gap) &&
-	       gap == 4 * BLOCK,
+	request = judge(FILE1, 1020, 16, false);
+	OK(request.continues && request.gap_bytes == 4 * BLOCK,
 	   "a large read past a gap continues, and knows the gap");
 	OK(!note(FILE1, 1036 + 65, 16), "but not past more than 512 KB");
 
 	forget();
 	note(FILE1, 0, 1);
-	OK(!em_streams_note(&streams, FILE1, BLOCK, BLOCK, true, &gap),
+	OK(!judge(FILE1, 1, 1, true).continues,
 	   "a write does not continue a stream of reads");
 
 	OK(scan(10000, 0) > 0.999, "a whole scan is free but for its first read");

@@ -1,0 +1,68 @@
+/*
+ * scans.h
+ *		What scans have moved over lately, whichever process asked for it.
+ *
+ * Several processes that scan a file together each read pieces of it, and jump
+ * over the pieces of the others.  To the process alone such a scan looks like
+ * one with gaps, or like random reads; to the device it is one stream, told by
+ * file and position.  So the blocks that scans move over are noted here, in
+ * memory that all processes share:
+ *
+ * - a block that a scan has skipped has been paid for: who asks for it
+ *   soon afterwards continues, and pays no second transfer;
+ * - a read just ahead of a scan continues it, whoever makes it;
+ * - a gap costs only what no scan has moved over yet.
+ *
+ * So each block of a shared scan is transferred once, however many processes
+ * share it and in whatever order they come.
+ *
+ * Only scans are noted: streams that have read EM_STREAM_SCAN_BYTES (see
+ * streams.h).  Random reads that fall close to each other are none, and do not
+ * become cheap.  Nor does a random read where a scan has been: its block has
+ * been read already.
+ *
+ * Locking: none.  A window is a few atomics in a table without collision
+ * handling, forgotten after a while.  A window that is lost, or that two
+ * processes take at once, costs or saves a transfer, nothing else.
+ */
+/* SPDX-License-Identifier: PostgreSQL */
+#ifndef PGFLASH_EMULATOR_SCANS_H
+#define PGFLASH_EMULATOR_SCANS_H
+
+#include "device.h"
+
+#define EM_SCAN_BLOCK_BYTES   8192
+#define EM_SCAN_WINDOW_BLOCKS 64 /* the bits of a word: 512 KB */
+#define EM_SCAN_WINDOWS       4096
+
+/* An emulated device has no page cache in which skipped blocks would stay. */
+#define EM_SCAN_KEPT_NS 250000000ULL
+
+typedef struct EmScanWindow
+{
+	_Atomic uint64_t name; /* a hash of file and place; zero: free */
+	_Atomic uint64_t used_ns;
+	_Atomic uint64_t moved;  /* blocks that a scan has read or skipped */
+	_Atomic uint64_t unread; /* those skipped, not asked for since */
+} EmScanWindow;
+
+typedef struct EmScans
+{
+	EmScanWindow window[EM_SCAN_WINDOWS];
+} EmScans;
+
+/*
+ * Does a read begin just ahead of a scan, *gap_bytes from where it has moved
+ * to, or with a block that one has skipped?
+ */
+extern bool em_scans_near(EmScans *scans, const EmRequest *request,
+                          uint64_t *gap_bytes);
+
+/*
+ * Note a read of a scan, whose "gap_bytes" say how it lies to the reads of its
+ * own process: sets them to what no scan has moved over, and "paid_bytes".
+ * "moves" says whether the scan has moved on with it.
+ */
+extern void em_scans_note(EmScans *scans, EmRequest *request, bool moves);
+
+#endif
