@@ -70,8 +70,12 @@ def measure_pgbench(
     ramp_up_s: float,
     duration_s: float,
     observer: Observer,
+    pauses: bool = False,
 ) -> Ended:
-    """Run pgbench through the ramp-up and the measured time, reporting to the observer."""
+    """Run pgbench through the ramp-up and the measured time, reporting to the observer.
+
+    PAUSES says that every other transaction of pgbench's is a client's pause.
+    """
     measuring = ramp_up_s == 0
     if measuring:
         observer.measuring_began()
@@ -79,7 +83,10 @@ def measure_pgbench(
     def heard(at_s: float, tps: float, latency_ms: float) -> None:
         nonlocal measuring
         at_s -= ramp_up_s
-        observer.second(at_s, tps, latency_ms)
+        if pauses:
+            observer.second(at_s, tps / 2, None)
+        else:
+            observer.second(at_s, tps, latency_ms)
         # pgbench reports a few ms early or late; its seconds are whole ones.
         if not measuring and at_s > -0.5:
             measuring = True

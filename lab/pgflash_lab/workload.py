@@ -57,8 +57,11 @@ class Observer:
     def measuring_began(self) -> None:
         """Hear that the ramp-up is over: the figures count from here."""
 
-    def second(self, at_s: float, tps: float, latency_ms: float) -> None:
-        """Hear of a second that has passed; AT_S counts from the start of the figures."""
+    def second(self, at_s: float, tps: float, latency_ms: float | None) -> None:
+        """Hear of a second that has passed; AT_S counts from the start of the figures.
+
+        The mean latency is None where it is not known meanwhile.
+        """
 
     def measuring_ended(self) -> None:
         """Hear that every client has ended.

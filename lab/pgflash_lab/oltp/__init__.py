@@ -5,9 +5,9 @@
     run(install, conninfo, parameters, workdir)   runs the mix and measures it
     check_consistency(conninfo)             checks the specification's conditions
 
-Schema, contents, transactions, mix and random draws follow TPC-C 5.11.  The differences: there is
-no keying and think time, deliveries are executed at once, and a terminal stands for all districts
-of its warehouses.  Results are never called TPC results.
+Schema, contents, transactions, mix and random draws follow TPC-C 5.11.  The differences: keying and
+think times are left out unless they are asked for, deliveries are executed at once, and a terminal
+stands for all districts of its warehouses.  Results are never called TPC results.
 """
 
 from pgflash_lab.conditions import ConditionResult
@@ -15,6 +15,7 @@ from pgflash_lab.oltp.consistency import check_consistency
 from pgflash_lab.oltp.driver import run
 from pgflash_lab.oltp.loader import load
 from pgflash_lab.oltp.model import (
+    Access,
     LoadResult,
     Mix,
     OltpParameters,
@@ -25,6 +26,7 @@ from pgflash_lab.oltp.model import (
 from pgflash_lab.pgbench import DriverError
 
 __all__ = [
+    "Access",
     "ConditionResult",
     "DriverError",
     "LoadResult",

@@ -9,10 +9,13 @@ Each client is bound to home warehouses: client k works for those whose number -
 number of clients, and shares one if there are more clients than warehouses.  Otherwise the payments
 of all clients would queue on the same warehouse rows.
 
+A rate is pgbench's own (--rate).  Keying and think times are in the scripts (scripts.py).
+
 New orders are counted twice over the whole run: by the terminals and by sum(d_next_o_id). pgbench
 lets each client finish its transaction, so the two must agree to the last order.
 """
 
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,13 +26,20 @@ import psycopg
 from pgflash_lab.model.run import Latency
 from pgflash_lab.oltp.measure import summarize, time_line
 from pgflash_lab.oltp.model import (
+    Access,
     OltpParameters,
     OltpResult,
     ValidityFigure,
 )
 from pgflash_lab.oltp.pgbench_log import TransactionLog, read_log
 from pgflash_lab.oltp.rows import CUSTOMER_A, ITEM_A, NAME_A, choose_run_constant
-from pgflash_lab.oltp.scripts import SCRIPTS, TRANSACTIONS, script_number, weight_of
+from pgflash_lab.oltp.scripts import (
+    SCRIPTS,
+    TRANSACTIONS,
+    script_number,
+    weight_of,
+    with_pauses,
+)
 from pgflash_lab.oltp.sql_files import read_terminal
 from pgflash_lab.oltp.validity import (
     count_database_transactions,
@@ -48,6 +58,8 @@ _THREADS = 2
 #: How often a transaction that lost to another one (deadlock) is tried; at least twice, or pgbench
 #: does not log retries.
 _TRIES_MAX = 10
+#: How long after the run's end a client may still pause: pgbench's clock begins later than ours.
+_PAUSE_AFTER_S = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,16 +167,23 @@ def pgbench_command(
         f"--random-seed={parameters.seed}",
         f"--max-tries={_TRIES_MAX}",
     ]
-    variables = {
+    if parameters.rate_tps:
+        command.append(f"--rate={parameters.rate_tps}")
+    # NURand with A = 0 is uniform.
+    skewed = parameters.access is Access.NURAND
+    variables: dict[str, float] = {
         "warehouses": parameters.warehouses,
         "clients": parameters.clients,
-        "name_a": NAME_A,
+        "name_a": NAME_A if skewed else 0,
         "name_c": constants.name,
-        "customer_a": CUSTOMER_A,
+        "customer_a": CUSTOMER_A if skewed else 0,
         "customer_c": constants.customer,
-        "item_a": ITEM_A,
+        "item_a": ITEM_A if skewed else 0,
         "item_c": constants.item,
     }
+    if parameters.think_factor:
+        ends_s = int(time.time()) + ramp_up_s + parameters.measure_s + _PAUSE_AFTER_S
+        variables |= {"think_factor": parameters.think_factor, "resting": 2, "ends_s": ends_s}
     command += [f"--define={name}={value}" for name, value in variables.items()]
     command += [
         f"--file={scripts_dir / script.file}@{weight_of(script, parameters.mix)}"
@@ -183,8 +202,12 @@ def _run_pgbench(
     ramp_up_s: int,
 ) -> tuple[TransactionLog, float]:
     """Run pgbench to its end; return its log and its CPU seconds."""
+    pauses = parameters.think_factor > 0
     for script in SCRIPTS:
-        (workdir / script.file).write_text(read_terminal(script.file), encoding="utf-8")
+        text = read_terminal(script.file)
+        if pauses:
+            text = with_pauses(script, text)
+        (workdir / script.file).write_text(text, encoding="utf-8")
     log_prefix = workdir / "transactions"
     command = pgbench_command(
         install.bindir / "pgbench",
@@ -202,11 +225,12 @@ def _run_pgbench(
         ramp_up_s=ramp_up_s,
         duration_s=parameters.measure_s,
         observer=observer,
+        pauses=pauses,
     )
     log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
     for path in log_files(log_prefix, ended.pid):
         with path.open(encoding="ascii") as lines:
-            read_log(lines, log)
+            read_log(lines, log, paced=parameters.rate_tps > 0, pauses=pauses)
     return log, ended.cpu_s
 
 
@@ -230,10 +254,7 @@ def _result(
     """Cut the ramp-up off and sum up the rest."""
     new_order = script_number("new_order")
     rollback = script_number("new_order_rollback")
-    begin_us = min(
-        end - latency for end, latency in zip(log.ends_us, log.latencies_us, strict=True)
-    )
-    end_us = max(log.ends_us)
+    begin_us, end_us = log.began_us, log.ended_us
     window_begin_us = begin_us + ramp_up_s * 1_000_000
     # Clients stop one by one after the time is up; that tail does not count as throughput.
     window_end_us = min(end_us, window_begin_us + parameters.measure_s * 1_000_000)

@@ -4,11 +4,12 @@
 Units come last in a name.  Shares are from 0 to 1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
 from pgflash_lab.model.run import Latency, Second
-from pgflash_lab.parameters import Parameters
+from pgflash_lab.parameters import Parameters, require
 
 
 class Mix(StrEnum):
@@ -20,9 +21,18 @@ class Mix(StrEnum):
     READ_MOSTLY = "read-mostly"
 
 
+class Access(StrEnum):
+    """Which customers and items are drawn."""
+
+    #: The specification's: some are drawn more often.
+    NURAND = "nurand"
+    #: All alike, as some drivers do.
+    UNIFORM = "uniform"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OltpParameters(Parameters):
-    """Size of the database, and which transactions run.
+    """Size of the database, which transactions run, and how fast.
 
     For a load, the seed determines its rows, and which customers and items are hot in all runs on
     it. For a run, it determines the order of its terminals' transactions (but not the lines of
@@ -31,6 +41,12 @@ class OltpParameters(Parameters):
 
     warehouses: int
     mix: Mix = Mix.STANDARD
+    access: Access = Access.NURAND
+    #: Transactions that all clients together begin in a second, at random moments; 0: as many as
+    #: they can. A response time then counts from the moment at which its transaction was due.
+    rate_tps: float = 0.0
+    #: Keying and think times of a client, as a multiple of the specification's; 0: none.
+    think_factor: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -38,6 +54,16 @@ class OltpParameters(Parameters):
         # was made.
         Parameters.__post_init__(self)
         self.require_least(1, "warehouses", "measure_s")
+        self.require_least(0, "rate_tps", "think_factor")
+        require(
+            not (self.rate_tps and self.think_factor),
+            "rate_tps",
+            "must be 0 where clients think (think_factor): either sets the pace",
+        )
+
+    def unpaced(self) -> Self:
+        """Return the same without rate and pauses, for a warm-up."""
+        return replace(self, rate_tps=0.0, think_factor=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,9 @@
 time is the latency in microseconds, measured from the scheduled start if there is a rate; it is the
 word "failed" if all tries failed, or "skipped". time_epoch and time_us say when the transaction
 ended. schedule_lag is present only with a rate, retries only if more than one try is allowed.
+
+If clients pause (scripts.py), each one's first line is a pause, and so is the next one after each
+transaction that did not fail.  All lines of a client are in one file, in order.
 """
 
 from collections.abc import Iterable
@@ -31,14 +34,23 @@ class TransactionLog:
     latencies_us: list[int]
     failures: int = 0
     retries: int = 0
+    #: When the first of all began and the last ended, pauses included; 0: there was none.
+    began_us: int = 0
+    ended_us: int = 0
 
 
-def read_log(lines: Iterable[str], log: TransactionLog) -> None:
-    """Add the lines of one of pgbench's log files."""
+def read_log(
+    lines: Iterable[str], log: TransactionLog, *, paced: bool = False, pauses: bool = False
+) -> None:
+    """Add the lines of one of pgbench's log files.
+
+    PACED says that there was a rate, PAUSES that clients pause between transactions.
+    """
     scripts, ends, latencies = log.scripts, log.ends_us, log.latencies_us
+    working: set[str] = set()
     for number, line in enumerate(lines, start=1):
         fields = line.split()
-        if len(fields) != 7:
+        if len(fields) != 7 + paced:
             raise LogError(f"pgbench's log has an unexpected line {number}: {line.strip()!r}")
         try:
             log.retries += int(fields[-1])
@@ -52,6 +64,12 @@ def read_log(lines: Iterable[str], log: TransactionLog) -> None:
             raise LogError(
                 f"pgbench's log has an unexpected line {number}: {line.strip()!r}"
             ) from error
+        log.began_us = min(log.began_us or end, end - latency)
+        log.ended_us = max(log.ended_us, end)
+        if pauses and fields[0] not in working:
+            working.add(fields[0])
+            continue
+        working.discard(fields[0])
         latencies.append(latency)
         scripts.append(script)
         ends.append(end)

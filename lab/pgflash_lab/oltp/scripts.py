@@ -4,6 +4,11 @@
 The standard mix is 45/43/4/4/4.  New-Order's rollbacks (1 %) and the choice by last name (60 %) are
 scripts of their own, with their weights: the draw is the same, and pgbench's log, which records
 only script numbers, then counts them.
+
+If clients pause, every other run of a script is a pause: it sleeps for the keying and think time of
+its own transaction and does nothing else.  Pauses therefore have the specification's distribution,
+but do not depend on the transaction before.  The log tells them apart by their order, and response
+times are without them.
 """
 
 from dataclasses import dataclass
@@ -50,12 +55,46 @@ _READ_MOSTLY = {
     "stock_level": 100,
 }
 
+#: Seconds of each transaction: for keying, and the mean of those for thinking, which are drawn from
+#: a negative exponential distribution and are at most ten times the mean (clause 5.2.5).
+_KEYING_S = {"new_order": 18, "payment": 3, "order_status": 2, "delivery": 2, "stock_level": 2}
+_THINK_S = {"new_order": 12, "payment": 12, "order_status": 10, "delivery": 5, "stock_level": 5}
+
+#: Its variables are think_factor; resting, which is 2 before a client's first pause, then 1 or 0;
+#: and ends_s, the time until which a pause may last, since a sleeping client delays the run's end.
+_PAUSE = r"""\if :resting
+\set think_s least({most_s}, -{think_s} * ln(random(1, 1000000) / 1000000.0))
+\set pause_ms int(1000 * :think_factor * ({keying_s} + :think_s))
+\if :resting > 1
+\set pause_ms :pause_ms * random(0, 1000) / 1000
+\endif
+SELECT greatest(0, least(:pause_ms::integer, 1000 * (:ends_s::float8
+       - extract(epoch FROM clock_timestamp()))))::integer AS pause_ms \gset
+\sleep :pause_ms ms
+\set resting 0
+\else
+{transaction}
+\set resting 1
+\endif
+"""
+
 TRANSACTIONS = tuple(dict.fromkeys(script.transaction for script in SCRIPTS))
 
 
 def weight_of(script: Script, mix: Mix) -> int:
     """Return a script's share of a mix, in ten thousand."""
     return script.weight if mix is Mix.STANDARD else _READ_MOSTLY[script.name]
+
+
+def with_pauses(script: Script, text: str) -> str:
+    """Return a script's text so that every other run of it is a pause."""
+    think_s = _THINK_S[script.transaction]
+    return _PAUSE.format(
+        keying_s=_KEYING_S[script.transaction],
+        think_s=think_s,
+        most_s=10.0 * think_s,
+        transaction=text.strip(),
+    )
 
 
 def script_number(name: str) -> int:

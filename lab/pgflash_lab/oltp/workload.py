@@ -31,7 +31,7 @@ _WAREHOUSE_BYTES = 110 * 2**20
 
 
 class OltpWorkload:
-    """TPC-C-like transactions, without pauses between them."""
+    """TPC-C-like transactions."""
 
     name = "oltp"
     parameters = OltpParameters
@@ -76,11 +76,11 @@ class OltpWorkload:
         return RAMP_UP_S + parameters.measure_s
 
     def prepare(self, context: Context[OltpParameters]) -> None:
-        """Warm up with the same load, but other random draws."""
+        """Warm up with the same load, but other random draws and at full speed."""
         parameters = context.parameters.seeded(context.repeat)
         if parameters.warmup_s:
             context.listener.stage("warming up")
-            warm_up = replace(parameters, measure_s=parameters.warmup_s)
+            warm_up = replace(parameters.unpaced(), measure_s=parameters.warmup_s)
             _run(context, warm_up, Observer(), ramp_up_s=0)
 
     def measure(self, context: Context[OltpParameters], observer: Observer) -> Figures:

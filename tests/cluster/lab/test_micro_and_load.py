@@ -315,7 +315,7 @@ def wait_until_no_client_is_left(server: Server) -> None:
 class Interrupting(Observer):
     """Presses Ctrl-C in the first second."""
 
-    def second(self, at_s: float, tps: float, latency_ms: float) -> None:
+    def second(self, at_s: float, tps: float, latency_ms: float | None) -> None:
         raise KeyboardInterrupt
 
 

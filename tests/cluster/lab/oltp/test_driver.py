@@ -15,6 +15,7 @@ import pytest
 
 from pgflash_lab.leftovers import remove_tree
 from pgflash_lab.oltp import (
+    Access,
     DriverError,
     OltpParameters,
     OltpResult,
@@ -24,7 +25,7 @@ from pgflash_lab.oltp import (
     run,
 )
 from pgflash_lab.oltp.driver import RAMP_UP_S, Constants, choose_constants, pgbench_command
-from pgflash_lab.oltp.scripts import SCRIPTS
+from pgflash_lab.oltp.scripts import SCRIPTS, with_pauses
 from pgflash_lab.oltp.sql_files import read_terminal
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
@@ -45,13 +46,15 @@ class Recorder(Observer):
     def __init__(self) -> None:
         self.events: list[str] = []
         self.seconds: list[float] = []
+        self.latencies: list[float | None] = []
 
     def measuring_began(self) -> None:
         self.events.append("began")
 
-    def second(self, at_s: float, tps: float, latency_ms: float) -> None:
+    def second(self, at_s: float, tps: float, latency_ms: float | None) -> None:
         self.events.append("second")
         self.seconds.append(at_s)
+        self.latencies.append(latency_ms)
 
     def measuring_ended(self) -> None:
         self.events.append("ended")
@@ -187,6 +190,43 @@ def test_runs_on_one_load_have_the_same_hot_rows(
     )
 
 
+def test_a_rate_sets_the_pace_and_a_late_transaction_counts_from_when_it_was_due(
+    server: Server, tmp_path: Path
+) -> None:
+    paced = replace(PARAMETERS, rate_tps=20)
+    result = run(server.install, server.conninfo(), paced, tmp_path)
+    expected = paced.rate_tps * (RAMP_UP_S + paced.measure_s)
+    # Six standard deviations above the mean; a busy machine does less.
+    assert 0 < result.transactions_acknowledged < expected + 6 * expected**0.5
+    assert result.counts_agree
+
+    # No server does a hundred thousand a second: what is late waits, and that counts.
+    late = replace(PARAMETERS, rate_tps=100_000, measure_s=2)
+    result = run(server.install, server.conninfo(), late, tmp_path / "late", ramp_up_s=0)
+    assert result.latency().max_ms > 500 * result.elapsed_s
+
+
+def test_clients_that_think_pause_between_transactions(server: Server, tmp_path: Path) -> None:
+    thinking = replace(PARAMETERS, think_factor=0.02)
+    recorder = Recorder()
+    result = run(server.install, server.conninfo(), thinking, tmp_path, recorder)
+    # 45 % key for 18 s and think for 12 s, 43 % for 3 s and 12 s, the others for 12, 7 and 7 s.
+    pause_s = 0.02 * (0.45 * 30 + 0.43 * 15 + 0.04 * (12 + 7 + 7))
+    most = thinking.clients * (1 + result.elapsed_s / pause_s)
+    assert 0 < result.transactions_acknowledged < most + 6 * most**0.5
+    assert result.counts_agree
+    # Each pause asks the server once how much time is left.
+    pauses = result.database_commits - result.transactions_acknowledged
+    rolled_back = result.rollbacks_acknowledged
+    assert 0 <= pauses + rolled_back - result.transactions_acknowledged < 50 + thinking.clients
+    # And none is part of a response time, of which a client has one at a time.
+    busy_s = result.latency().mean_ms * result.transactions / 1000
+    assert busy_s + (result.transactions - thinking.clients) * 0.02 * 2 <= (
+        thinking.clients * result.elapsed_s
+    )
+    assert set(recorder.latencies) == {None}
+
+
 def test_another_number_of_warehouses_than_was_loaded_is_refused(
     server: Server, tmp_path: Path
 ) -> None:
@@ -196,7 +236,7 @@ def test_another_number_of_warehouses_than_was_loaded_is_refused(
 
 def test_a_client_that_fails_fails_the_run(server: Server, tmp_path: Path) -> None:
     class Breaker(Observer):
-        def second(self, at_s: float, tps: float, latency_ms: float) -> None:
+        def second(self, at_s: float, tps: float, latency_ms: float | None) -> None:
             with server.connect() as connection:
                 connection.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -209,7 +249,7 @@ def test_a_client_that_fails_fails_the_run(server: Server, tmp_path: Path) -> No
 
 def test_an_interrupted_run_leaves_no_pgbench(server: Server, tmp_path: Path) -> None:
     class Interrupter(Observer):
-        def second(self, at_s: float, tps: float, latency_ms: float) -> None:
+        def second(self, at_s: float, tps: float, latency_ms: float | None) -> None:
             raise KeyboardInterrupt
 
     def sessions() -> int:
@@ -325,7 +365,14 @@ def command_of(
 
 
 def probe(
-    server: Server, script: str, columns: str, tmp_path: Path, constants: Constants, count: int
+    server: Server,
+    script: str,
+    columns: str,
+    tmp_path: Path,
+    constants: Constants,
+    count: int,
+    *,
+    access: Access = Access.NURAND,
 ) -> list[tuple[int, ...]]:
     """Let pgbench draw a script's variables and write them down instead of using them."""
     draws = [line for line in read_terminal(script).splitlines() if not line.endswith(";")]
@@ -335,7 +382,7 @@ def probe(
     with server.connect() as connection:
         types = ", ".join(f"{name} int" for name in columns.split())
         connection.execute(f"CREATE TABLE probe ({types})".encode())
-    parameters = replace(PARAMETERS, warehouses=5, clients=2, seed=3)
+    parameters = replace(PARAMETERS, warehouses=5, clients=2, seed=3, access=access)
     command = command_of(server, parameters, constants, file, count // parameters.clients)
     try:
         subprocess.run(
@@ -361,6 +408,16 @@ def test_customers_and_names_are_drawn_by_nurand(server: Server, tmp_path: Path)
     assert chi_square(names, [1 / 1_000] * 1_000, x=0) > CHI_SQUARE_40_BINS
 
 
+def test_uniform_access_draws_all_customers_and_names_alike(server: Server, tmp_path: Path) -> None:
+    constants = choose_constants(seed=9, load_constant=50)
+    for script, name, first, count in (
+        ("payment_by_id.sql", "c", 1, 3_000),
+        ("payment_by_name.sql", "n", 0, 1_000),
+    ):
+        rows = probe(server, script, name, tmp_path, constants, 8_000, access=Access.UNIFORM)
+        assert chi_square([n for (n,) in rows], [1 / count] * count, x=first) < CHI_SQUARE_40_BINS
+
+
 def test_each_client_works_for_its_own_warehouses_and_all_are_worked_for(
     server: Server, tmp_path: Path
 ) -> None:
@@ -375,11 +432,15 @@ def test_each_client_works_for_its_own_warehouses_and_all_are_worked_for(
     assert set(remote) == {(w, c_w) for w in range(1, 6) for c_w in range(1, 6) if w != c_w}
 
 
-def test_every_script_is_accepted_by_the_server(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("think_factor", [0.0, 0.0001])
+def test_every_script_is_accepted_by_the_server(
+    server: Server, tmp_path: Path, think_factor: float
+) -> None:
     constants = choose_constants(seed=1, load_constant=50)
     for script in SCRIPTS:
-        (tmp_path / script.file).write_text(read_terminal(script.file))
-        one = replace(PARAMETERS, clients=1)
+        text = read_terminal(script.file)
+        one = replace(PARAMETERS, clients=1, think_factor=think_factor)
+        (tmp_path / script.file).write_text(with_pauses(script, text) if think_factor else text)
         command = command_of(server, one, constants, tmp_path / script.file, 20)
         done = subprocess.run(
             command,

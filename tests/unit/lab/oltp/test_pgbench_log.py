@@ -6,9 +6,9 @@ import pytest
 from pgflash_lab.oltp.pgbench_log import LogError, TransactionLog, read_log
 
 
-def read(text: str) -> TransactionLog:
+def read(text: str, *, paced: bool = False, pauses: bool = False) -> TransactionLog:
     log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
-    read_log(text.splitlines(keepends=True), log)
+    read_log(text.splitlines(keepends=True), log, paced=paced, pauses=pauses)
     return log
 
 
@@ -26,6 +26,28 @@ def test_a_failed_transaction_is_counted_and_not_measured() -> None:
     assert log.failures == 1
     assert log.retries == 9
     assert log.scripts == [2]
+
+
+def test_with_a_rate_each_line_has_its_lag_too() -> None:
+    log = read("0 199 2241 3 1175850568 995598 17 2\n", paced=True)
+    assert (log.scripts, log.latencies_us, log.retries) == ([3], [2_241], 2)
+
+
+def test_a_pause_comes_before_each_transaction_and_again_after_one_that_did_not_fail() -> None:
+    log = read(
+        "0 1 900000 0 100 900000 0\n"  # a pause
+        "1 1 500000 7 100 950000 0\n"  # another client's
+        "0 2 10000 1 100 910000 0\n"
+        "1 2 failed 2 101 0 9\n"
+        "0 3 800000 3 101 710000 0\n"  # a pause
+        "1 3 20000 4 101 720000 0\n"  # no pause: what failed is followed by a transaction
+        "0 4 30000 5 101 740000 0\n",
+        pauses=True,
+    )
+    assert log.scripts == [1, 4, 5]
+    assert log.latencies_us == [10_000, 20_000, 30_000]
+    assert log.failures == 1
+    assert (log.began_us, log.ended_us) == (100_000_000, 101_740_000)
 
 
 def test_several_files_add_up() -> None:
