@@ -23,7 +23,7 @@ from pgflash_lab.scenario import Scenario
 
 #: Fields of a run that must be the same when it is continued.
 _FIXED = (
-    *("scenario", "preset", "parameters", "settings", "approaches", "devices"),
+    *("scenario", "preset", "parameters", "files", "settings", "approaches", "devices"),
     *("machine", "postgres_version", "pgflash_version"),
 )
 
@@ -53,6 +53,13 @@ class Order:
     or_anew: bool = False
     #: Two real devices; None: emulated ones.
     real: tuple[Path, Path] | None = None
+
+
+def require_workload(order: Order) -> None:
+    """Refuse early what would fail after the loading: a missing program, a script with an error."""
+    scenario = order.scenario
+    for approach in scenario.approaches:
+        scenario.workload.require(order.install, scenario.parameters_of(approach))
 
 
 def require_extension(order: Order) -> None:
@@ -112,6 +119,11 @@ def describe(order: Order, run_id: str, started: datetime, folders: devices.Fold
         postgres_version=order.install.version,
         machine=host.machine_facts(folders.array),
         parameters=scenario.parameters.as_text(),
+        files={
+            name: digest
+            for approach in scenario.approaches
+            for name, digest in scenario.parameters_of(approach).files().items()
+        },
         settings=common_settings(scenario, order.install),
         devices=described,
         approaches=scenario.approaches,

@@ -72,6 +72,10 @@ class Parameters:
         """Return the same with a seed for the draws of one attempt."""
         return dataclasses.replace(self, seed=self.seed * 10_000 + number)
 
+    def files(self) -> dict[str, str]:
+        """Return a digest of each file that a parameter names: a run resumes with the same."""
+        return {}
+
     def require_least(self, least: int, *names: str) -> None:
         """Refuse numbers below the least that makes sense."""
         what = f"must be at least {least}" if least else "must not be negative"

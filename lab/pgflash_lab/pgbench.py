@@ -5,6 +5,7 @@ Interrupting: pgbench runs in a session of its own, so that Ctrl-C reaches only 
 it is terminated by its process number, then killed.
 """
 
+import itertools
 import math
 import os
 import re
@@ -24,6 +25,9 @@ GRACE_S = 300
 _TERMINATE_WAIT_S = 5
 
 _PROGRESS = re.compile(r"^progress: ([\d.]+) s, ([\d.]+) tps, lat ([\d.]+|NaN|-nan) ms")
+
+#: How an error begins.
+_ERROR = re.compile(r"^pgbench: (error|fatal): ")
 
 #: Called with the seconds since the start, and that second's rate and mean latency in ms.
 Heard = Callable[[float, float, float], None]
@@ -56,7 +60,7 @@ def run_pgbench(
             cpu_s = _reap(process)
     if process.returncode != 0:
         raise DriverError(
-            f"pgbench ended with exit code {process.returncode}: " + "\n".join(messages[-10:]),
+            f"pgbench ended with exit code {process.returncode}: {_reason(messages)}",
             hint="The server's log may say more.",
         )
     return Ended(pid=pid, cpu_s=cpu_s)
@@ -159,6 +163,16 @@ def _follow(process: subprocess.Popen[str], heard: Heard) -> list[str]:
         latency = float(progress[3].replace("-nan", "nan"))
         heard(float(progress[1]), float(progress[2]), 0.0 if math.isnan(latency) else latency)
     return messages
+
+
+def _reason(messages: list[str]) -> str:
+    """Return pgbench's first error, which may have several lines: the others follow from it."""
+    errors = [place for place, line in enumerate(messages) if _ERROR.match(line)]
+    if not errors:
+        return "\n".join(messages[-10:])
+    first, *rest = messages[errors[0] :]
+    more = itertools.takewhile(lambda line: not line.startswith("pgbench:"), rest)
+    return "\n".join([_ERROR.sub("", first), *more])
 
 
 def _reap(process: subprocess.Popen[str]) -> float:

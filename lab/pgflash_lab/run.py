@@ -32,6 +32,7 @@ from pgflash_lab.order import (
     profiles,
     require_extension,
     require_same,
+    require_workload,
 )
 from pgflash_lab.pages import write_products
 from pgflash_lab.scenario import Scenario
@@ -41,6 +42,7 @@ from pgflash_lab.snapshot import Snapshot, find_snapshot, make_snapshot, snapsho
 def run_scenario(order: Order, listener: Listener) -> Run:
     """Run a scenario to its end and return it; it is stored on the way."""
     require_extension(order)
+    require_workload(order)
     if order.real is None:
         library_path()  # the library is built, or an error comes now rather than after the loading
     started = datetime.now(tz=UTC)

@@ -42,11 +42,13 @@ class Ended:
 
 
 def load_all(preset: str, changes: Mapping[str, str]) -> list[Scenario]:
-    """Return all our scenarios; the default preset is PRESET, for scenarios that have it."""
+    """Return our scenarios that follow a paper; the default preset is PRESET, if they have it."""
     chosen = []
     for name in scenario_names():
-        quick = PRESET if PRESET in load_scenario(name).presets else ""
-        chosen.append(load_scenario(name, preset=preset or quick, changes=changes))
+        scenario = load_scenario(name)
+        if scenario.paper:
+            quick = PRESET if PRESET in scenario.presets else ""
+            chosen.append(load_scenario(name, preset=preset or quick, changes=changes))
     return chosen
 
 

@@ -92,7 +92,7 @@ def make_snapshot(
         making.mkdir(parents=True)
         try:
             with Server.create(install, work, settings=_LOAD_SETTINGS) as server:
-                database_bytes = _load(server, workload, parameters, listener)
+                database_bytes = _load(install, server, workload, parameters, listener)
                 listener.stage("keeping the loaded database")
                 server.snapshot(making / "cluster")
             (making / _MANIFEST).write_text(json.dumps({"database_bytes": database_bytes}) + "\n")
@@ -105,13 +105,15 @@ def make_snapshot(
     return found
 
 
-def _load(server: Server, workload: Workload[P], parameters: P, listener: Listener) -> int:
+def _load(
+    install: PgInstall, server: Server, workload: Workload[P], parameters: P, listener: Listener
+) -> int:
     """Load into a fresh cluster, leave it stopped, and return the database's size."""
     server.start()
     with server.connect() as connection:
         connection.execute(f"create database {DATABASE}")
     conninfo = server.conninfo(DATABASE)
-    workload.load(conninfo, parameters, listener)
+    workload.load(install, conninfo, parameters, listener)
     listener.stage("checking the loaded database")
     workload.check(conninfo, parameters)
     with server.connect(DATABASE) as connection:

@@ -138,13 +138,16 @@ class Workload(Protocol[P]):
         PostgreSQL into which it is loaded.
         """
 
+    def require(self, install: PgInstall, parameters: P) -> None:
+        """Refuse early what could not be run later: a program or a file that is missing."""
+
     def database_bytes(self, parameters: P) -> int:
         """Return about how big the database gets."""
 
     def load_s(self, parameters: P) -> float:
         """Return about how long loading takes."""
 
-    def load(self, conninfo: str, parameters: P, listener: Listener) -> None:
+    def load(self, install: PgInstall, conninfo: str, parameters: P, listener: Listener) -> None:
         """Make and fill the schema, index and vacuum it."""
 
     def settings(

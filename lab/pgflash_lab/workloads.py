@@ -6,6 +6,7 @@ from typing import Any
 from pgflash_lab.bulk.workload import BulkWorkload
 from pgflash_lab.micro.workload import MicroWorkload
 from pgflash_lab.oltp.workload import OltpWorkload
+from pgflash_lab.script.workload import PgbenchWorkload
 from pgflash_lab.warehouse.workload import WarehouseWorkload
 from pgflash_lab.workload import Workload
 
@@ -14,6 +15,7 @@ _ALL: tuple[Workload[Any], ...] = (
     WarehouseWorkload(),
     MicroWorkload(),
     BulkWorkload(),
+    PgbenchWorkload(),
 )
 
 WORKLOADS: dict[str, Workload[Any]] = {one.name: one for one in _ALL}

@@ -71,6 +71,7 @@ _COUNTED = {
     "warehouse": ("queries", "queries a minute"),
     "micro": ("operations", "operations a minute"),
     "load": ("batches", "batches a minute"),
+    "pgbench": ("transactions", "TPM"),
 }
 
 

@@ -21,6 +21,7 @@ from pgflash_lab.bulk.loader import load
 from pgflash_lab.bulk.model import Batch, BulkParameters, BulkResult, Phase
 from pgflash_lab.model.run import Approach, Latency, Second, Step
 from pgflash_lab.oltp.measure import summarize
+from pgflash_lab.postgres import PgInstall
 from pgflash_lab.workload import Context, Figures, MeasureError, Observer, sources_key
 
 #: Loading, to estimate the remaining time: a constant part and one for each megabyte.
@@ -49,6 +50,9 @@ class BulkWorkload:
         loader = sources_key("pgflash_lab.bulk", ("loader.py", "model.py", "sql"))
         return f"{parameters.base_mb}mb-{loader}"
 
+    def require(self, install: PgInstall, parameters: BulkParameters) -> None:
+        """Refuse nothing: it needs only the server."""
+
     def database_bytes(self, parameters: BulkParameters) -> int:
         """Return about how big the database gets, and the WAL with its copies."""
         loaded_mb = parameters.load_mb if parameters.phase is Phase.WRITE else 0
@@ -58,7 +62,9 @@ class BulkWorkload:
         """Return about how long loading takes."""
         return _LOAD_S + _LOAD_MB_S * parameters.base_mb
 
-    def load(self, conninfo: str, parameters: BulkParameters, listener: Listener) -> None:
+    def load(
+        self, install: PgInstall, conninfo: str, parameters: BulkParameters, listener: Listener
+    ) -> None:
         """Make the rows that exist before the load."""
         load(
             conninfo,

@@ -73,6 +73,7 @@ def list_command(*, form: str) -> None:
     epilog=examples(
         "pgflash lab run oltp-approaches --preset demo",
         "pgflash lab run oltp-approaches --hdd /mnt/disk --flash /mnt/ssd --set warehouses=50",
+        "pgflash lab run pgbench --set script=mine.sql --set setup=tables.sql",
         "pgflash lab run all",
         "pgflash lab run all --resume",
     ),
@@ -122,7 +123,8 @@ def run_command(
 ) -> None:
     """Run SCENARIO (a name, a file that ends in .toml, or all) and write its report.
 
-    Without --hdd and --flash both devices are emulated.
+    Without --hdd and --flash both devices are emulated. The scenario pgbench runs a pgbench script
+    of yours; "all" is every scenario that follows a paper.
     """
     options: dict[str, Any] = {
         "preset": preset,

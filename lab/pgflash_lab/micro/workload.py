@@ -16,6 +16,7 @@ from pgflash_lab.micro.loader import load
 from pgflash_lab.micro.model import MicroParameters, MicroResult, Side
 from pgflash_lab.model.run import Approach
 from pgflash_lab.oltp.measure import whole_seconds
+from pgflash_lab.postgres import PgInstall
 from pgflash_lab.workload import Context, Figures, MeasureError, Observer, sources_key
 
 #: Loading, to estimate the remaining time: a constant part and one for each megabyte of both
@@ -36,6 +37,10 @@ class MicroWorkload:
         """Return what determines the database: size and loader."""
         return f"{parameters.table_mb}mb-{sources_key('pgflash_lab.micro', ('loader.py', 'sql'))}"
 
+    def require(self, install: PgInstall, parameters: MicroParameters) -> None:
+        """Refuse a PostgreSQL that has no pgbench."""
+        install.program("pgbench")
+
     def database_bytes(self, parameters: MicroParameters) -> int:
         """Return about how big the database gets."""
         return round(2 * _INDEXED * parameters.table_mb * 2**20)
@@ -44,7 +49,9 @@ class MicroWorkload:
         """Return about how long loading takes."""
         return _LOAD_S + _LOAD_MB_S * parameters.table_mb
 
-    def load(self, conninfo: str, parameters: MicroParameters, listener: Listener) -> None:
+    def load(
+        self, install: PgInstall, conninfo: str, parameters: MicroParameters, listener: Listener
+    ) -> None:
         """Make both tables."""
         load(conninfo, parameters, lambda stage, done: listener.stage(f"loading {stage}"))
 

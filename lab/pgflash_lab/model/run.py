@@ -276,7 +276,7 @@ class Attempt:
     wal_bytes: int = 0
     #: Emulated devices' own statistics during measuring, by role.
     devices: dict[str, dict[str, float]] = field(default_factory=dict)
-    #: The workload: oltp, warehouse, micro or load.
+    #: The workload: oltp, warehouse, micro, load or pgbench.
     workload: str = "oltp"
     #: How long work of a fixed amount took; 0 if the time was fixed.
     duration_s: float = 0.0
@@ -320,6 +320,8 @@ class Run:
     machine: dict[str, str] = field(default_factory=dict)
     #: The scenario's numbers as text: warehouses, clients, seconds, ...
     parameters: dict[str, str] = field(default_factory=dict)
+    #: Digests of files that parameters name.
+    files: dict[str, str] = field(default_factory=dict)
     #: PostgreSQL settings, the same for all approaches.
     settings: dict[str, str] = field(default_factory=dict)
     database_bytes: int = 0

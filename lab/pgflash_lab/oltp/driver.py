@@ -31,7 +31,7 @@ from pgflash_lab.oltp.model import (
     OltpResult,
     ValidityFigure,
 )
-from pgflash_lab.oltp.pgbench_log import TransactionLog, read_log
+from pgflash_lab.oltp.pgbench_log import TransactionLog, read_logs
 from pgflash_lab.oltp.rows import CUSTOMER_A, ITEM_A, NAME_A, choose_run_constant
 from pgflash_lab.oltp.scripts import (
     SCRIPTS,
@@ -47,7 +47,7 @@ from pgflash_lab.oltp.validity import (
     sum_next_orders,
     take_mark,
 )
-from pgflash_lab.pgbench import DriverError, log_files, measure_pgbench
+from pgflash_lab.pgbench import DriverError, measure_pgbench
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.workload import Observer
 
@@ -227,10 +227,7 @@ def _run_pgbench(
         observer=observer,
         pauses=pauses,
     )
-    log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
-    for path in log_files(log_prefix, ended.pid):
-        with path.open(encoding="ascii") as lines:
-            read_log(lines, log, paced=parameters.rate_tps > 0, pauses=pauses)
+    log = read_logs(log_prefix, ended.pid, paced=parameters.rate_tps > 0, pauses=pauses)
     return log, ended.cpu_s
 
 

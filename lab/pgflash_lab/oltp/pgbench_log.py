@@ -13,8 +13,10 @@ transaction that did not fail.  All lines of a client are in one file, in order.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pgflash.errors import PgflashError
+from pgflash_lab.pgbench import log_files
 
 
 class LogError(PgflashError):
@@ -37,6 +39,17 @@ class TransactionLog:
     #: When the first of all began and the last ended, pauses included; 0: there was none.
     began_us: int = 0
     ended_us: int = 0
+
+
+def read_logs(
+    log_prefix: Path, pid: int, *, paced: bool = False, pauses: bool = False
+) -> TransactionLog:
+    """Return what a pgbench with --log-prefix wrote, in one file for each of its threads."""
+    log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
+    for path in log_files(log_prefix, pid):
+        with path.open(encoding="ascii") as lines:
+            read_log(lines, log, paced=paced, pauses=pauses)
+    return log
 
 
 def read_log(

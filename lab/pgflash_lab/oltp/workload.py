@@ -15,6 +15,7 @@ from pgflash_lab.oltp.driver import RAMP_UP_S, run
 from pgflash_lab.oltp.loader import load
 from pgflash_lab.oltp.measure import whole_seconds
 from pgflash_lab.oltp.model import OltpParameters, OltpResult
+from pgflash_lab.postgres import PgInstall
 from pgflash_lab.workload import (
     Context,
     Figures,
@@ -41,6 +42,10 @@ class OltpWorkload:
         loader = sources_key("pgflash_lab.oltp", ("loader.py", "rows.py", "sql"))
         return f"{parameters.warehouses}w-{parameters.seed}-{loader}"
 
+    def require(self, install: PgInstall, parameters: OltpParameters) -> None:
+        """Refuse a PostgreSQL that has no pgbench."""
+        install.program("pgbench")
+
     def database_bytes(self, parameters: OltpParameters) -> int:
         """Return about how big the database gets."""
         return parameters.warehouses * _WAREHOUSE_BYTES
@@ -49,7 +54,9 @@ class OltpWorkload:
         """Return about how long loading takes."""
         return _LOAD_S + _LOAD_WAREHOUSE_S * parameters.warehouses
 
-    def load(self, conninfo: str, parameters: OltpParameters, listener: Listener) -> None:
+    def load(
+        self, install: PgInstall, conninfo: str, parameters: OltpParameters, listener: Listener
+    ) -> None:
         """Make the warehouses."""
         load(
             conninfo,

@@ -54,6 +54,7 @@ _WHAT_COUNTS = {
     "warehouse": "A transaction is a query; TPM is queries a minute. The queries are TPC-H-like; "
     "this is not a TPC result.",
     "micro": "A transaction is one read or write of the benchmark; TPM is those a minute.",
+    "pgbench": "TPM is transactions a minute: runs of a script.",
     "load": "A transaction is a batch of rows, TPM batches a minute; what counts is how long the "
     "whole load took.",
 }

@@ -20,6 +20,9 @@ MEANS = {
     "all-on-flash": "with everything on flash",
 }
 
+#: Workloads that count transactions of a database.
+_TRANSACTIONS = ("oltp", "pgbench")
+
 #: The approach that is nearest to everything on flash.
 BOTH = "wal-and-cache"
 
@@ -65,7 +68,7 @@ def _base_pace(base: Summary) -> str:
     """Say how fast the baseline was, in the terms of its workload."""
     if base.duration_s:
         return f"{figure(base.duration_s)} seconds as “{base.approach.title}”"
-    what = "transactions" if base.middle.workload == "oltp" else "operations"
+    what = "transactions" if base.middle.workload in _TRANSACTIONS else "operations"
     where = "with everything on the array" if _is_plain(base) else f"as “{base.approach.title}”"
     return f"{figure(base.tpm)} {what} a minute {where}"
 

@@ -19,8 +19,10 @@ from pgflash.progress import Listener
 from pgflash_lab import host
 from pgflash_lab.conditions import require_all
 from pgflash_lab.model.run import Approach, Latency, Step
+from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from pgflash_lab.warehouse.consistency import check_consistency
+from pgflash_lab.warehouse.data import find_program
 from pgflash_lab.warehouse.driver import RunObserver, run
 from pgflash_lab.warehouse.loader import load
 from pgflash_lab.warehouse.model import (
@@ -61,6 +63,10 @@ class WarehouseWorkload:
         loader = sources_key("pgflash_lab.warehouse", ("data.py", "loader.py", "sql"))
         return f"sf{parameters.scale_factor:g}-{loader}"
 
+    def require(self, install: PgInstall, parameters: WarehouseParameters) -> None:
+        """Refuse if the program that makes the rows is missing."""
+        find_program()
+
     def database_bytes(self, parameters: WarehouseParameters) -> int:
         """Return about how big the database gets."""
         return round(parameters.scale_factor * _GIGABYTE_BYTES)
@@ -69,7 +75,9 @@ class WarehouseWorkload:
         """Return about how long loading takes."""
         return _LOAD_S + _LOAD_GIGABYTE_S * parameters.scale_factor
 
-    def load(self, conninfo: str, parameters: WarehouseParameters, listener: Listener) -> None:
+    def load(
+        self, install: PgInstall, conninfo: str, parameters: WarehouseParameters, listener: Listener
+    ) -> None:
         """Make the tables."""
         load(
             conninfo,

@@ -150,6 +150,68 @@ def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -
     assert 'href="report.html"' in (folder / "paper.html").read_text()
 
 
+def test_a_users_own_pgbench_script_is_a_workload(
+    pg_install: PgInstall, store: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    files = {
+        "setup.sql": "CREATE TABLE thing (id int PRIMARY KEY, n int NOT NULL, pad text);\n"
+        "INSERT INTO thing SELECT i, 0, repeat('x', 200) FROM generate_series(1, 20000) AS i;\n",
+        "read.sql": "\\set id random(1, 20000)\nSELECT n FROM thing WHERE id = :id;\n",
+        "write.sql": "\\set id random(1, 20000)\nUPDATE thing SET n = n + 1 WHERE id = :id;\n",
+        "kept.sql": "-- condition 1: no thing is lost\nSELECT count(*) - 20000 FROM thing;\n",
+        "broken.sql": "SELECT * FROM nowhere;\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    lab = [sys.executable, "-m", "pgflash.cli", "lab", "run", "pgbench", "--preset", "smoke"]
+    lab += ["--pg-config", str(pg_install.pg_config), "--store", str(store), "--out", str(folder)]
+    own = ["scale=0", "measure_s=2"]
+    own += ["setup=setup.sql", "conditions=kept.sql"]
+    lab += [word for change in own for word in ("--set", change)]
+    scripts = "script=read.sql@3,write.sql"
+    done = subprocess.run(
+        [*lab, "--set", scripts, "--set", "approaches=baseline,all-on-flash"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    run = Store(root=store).read(str(folder))
+    assert set(run.files) == {"setup.sql", "read.sql", "write.sql", "kept.sql"}
+    for attempt in run.attempts:
+        assert attempt.workload == "pgbench"
+        assert attempt.consistency == ("1 no thing is lost",)
+        assert {one.transaction for one in attempt.by_transaction} == {"read.sql", "write.sql"}
+        assert sum(one.count for one in attempt.by_transaction) == attempt.transactions > 0
+        assert attempt.facts["failed"] == 0
+    assert run.attempts[0].devices["flash"]["log_sync_count"] == 0
+    assert run.attempts[1].devices["flash"]["log_sync_count"] > 0
+
+    # Half of a run by one script and half by another would be no run.
+    (tmp_path / "read.sql").write_text("SELECT 1;\n")
+    again = subprocess.run(
+        [*lab, "--set", scripts, "--set", "approaches=baseline,all-on-flash", "--resume"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert "it differs in files: read.sql was" in again.stderr
+    # What the server refuses is said in its words.
+    failed = subprocess.run(
+        [*lab, "--set", "script=broken.sql", "--set", "approaches=all-on-flash"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert failed.returncode == 1
+    assert 'relation "nowhere" does not exist' in failed.stderr
+    assert "setting random seed" not in failed.stderr
+
+
 def _seconds_agree_with_the_devices(attempt: Attempt) -> None:
     """What was seen second by second is part of what the devices counted in all."""
     assert {one.blocked_from for one in attempt.host_seconds} == {"sessions"}
