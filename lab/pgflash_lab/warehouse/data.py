@@ -2,14 +2,16 @@
 """Where the tables' contents come from: the program tpchgen-cli.
 
 It writes the same rows as the specification's own generator, byte for byte (PyPI: tpchgen-cli,
-Apache License; part of the extra "lab").  It generates its texts anew in every run, which takes a
-second or two, so it is run once for all tables, into a folder that the caller removes: a gigabyte
-at scale factor 1.
+Apache License; a requirement of the lab).  It generates its texts anew in every run, which takes a
+second or two, so it is run once for all tables, but for each gigabyte of rows, into a folder that
+the caller removes.
 """
 
+import math
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pgflash.errors import PgflashError
@@ -55,14 +57,34 @@ def find_program() -> Path:
     return Path(found)
 
 
-def generate(folder: Path, *, scale_factor: float) -> dict[str, Path]:
-    """Write every table as CSV with a heading into a folder; return the files."""
+def part_count(scale_factor: float) -> int:
+    """Return the parts in which rows are made: about a gigabyte each."""
+    return math.ceil(scale_factor)
+
+
+def generate(
+    folder: Path,
+    *,
+    scale_factor: float,
+    part: int = 1,
+    parts: int = 1,
+    tables: Sequence[str] = tuple(TABLES),
+) -> dict[str, Path]:
+    """Write a part of each table as CSV with a heading into a folder; return the files.
+
+    The fixed tables are in the first part, as a whole.
+    """
     command: list[str | Path] = [
-        find_program(), "csv", "--scale-factor", f"{scale_factor:g}", "--quiet",
+        find_program(), "csv", "--scale-factor", str(scale_factor), "--quiet", "--overwrite",
+        "--tables", ",".join(tables), "--parts", str(parts), "--part", str(part),
         "--output-dir", folder,
     ]  # fmt: skip
     done = subprocess.run(command, check=False, capture_output=True, text=True)
-    files = {table: folder / f"{table}.csv" for table in TABLES}
+    files = {
+        table: folder / table / f"{table}.{part}.csv"
+        for table in tables
+        if part == 1 or table not in FIXED_TABLES
+    }
     missing = [table for table, file in files.items() if not file.is_file()]
     if done.returncode != 0 or missing:
         why = done.stderr.strip() or f"nothing of {', '.join(missing) or 'them'}"

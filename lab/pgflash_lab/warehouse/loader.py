@@ -7,7 +7,6 @@ See pgflash_lab.loading.
 
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import psycopg
@@ -21,11 +20,18 @@ from pgflash_lab.loading import (
     schema_bytes,
     statements_of,
 )
-from pgflash_lab.warehouse.data import TABLES, expected_rows, find_program, generate
+from pgflash_lab.warehouse.data import (
+    TABLES,
+    expected_rows,
+    find_program,
+    generate,
+    part_count,
+)
 from pgflash_lab.warehouse.model import (
     REFRESH_SETS,
     LoadResult,
     WarehouseParameters,
+    order_key_type,
     refresh_orders,
 )
 from pgflash_lab.warehouse.texts import fill_in, read_sql
@@ -52,9 +58,8 @@ def load(
         tempfile.TemporaryDirectory(prefix="pgflash-warehouse-") as folder,
     ):
         create_schema(connection, "warehouse", read_sql("tables.sql"), replace=replace)
-        report("make rows", 0.0)
-        files = generate(Path(folder), scale_factor=parameters.scale_factor)
-        rows = _copy_all(connection, files, parameters.scale_factor, report)
+        _set_order_keys(connection, order_key_type(parameters.scale_factor))
+        rows = _copy_all(connection, Path(folder), parameters.scale_factor, report)
         run_all(connection, "create indexes", statements_of(read_sql("indexes.sql")), report)
         size = {"sets": REFRESH_SETS, "size": refresh_orders(parameters.scale_factor)}
         refreshes = fill_in(read_sql("refreshes.sql"), size)
@@ -77,20 +82,28 @@ def load(
     )
 
 
+def _set_order_keys(connection: psycopg.Connection, kind: str) -> None:
+    """Give the empty tables order keys of another type than the usual one."""
+    if kind != "integer":
+        for table, column in (("orders", "o_orderkey"), ("lineitem", "l_orderkey")):
+            connection.execute(f"ALTER TABLE warehouse.{table} ALTER {column} TYPE {kind}".encode())
+
+
 def _copy_all(
-    connection: psycopg.Connection,
-    files: Mapping[str, Path],
-    scale_factor: float,
-    report: Progress,
+    connection: psycopg.Connection, folder: Path, scale_factor: float, report: Progress
 ) -> dict[str, int]:
-    """Fill all tables; return their numbers of rows."""
+    """Fill all tables, part by part: the disk may be small; return their numbers of rows."""
     expected = expected_rows(scale_factor)
     total = sum(expected.values())
-    rows: dict[str, int] = {}
-    for table, file in files.items():
-        report("load rows", min(1.0, sum(rows.values()) / total))
-        rows[table] = _copy(connection, table, file)
-        file.unlink()  # the disk may be small
+    rows = dict.fromkeys(TABLES, 0)
+    parts = part_count(scale_factor)
+    for part in range(1, parts + 1):
+        report("make rows", (part - 1) / parts)
+        files = generate(folder, scale_factor=scale_factor, part=part, parts=parts)
+        for table, file in files.items():
+            report("load rows", min(1.0, sum(rows.values()) / total))
+            rows[table] += _copy(connection, table, file)
+            file.unlink()
     short = [name for name, count in expected.items() if rows[name] < count * 9 // 10]
     if short:
         raise LoadError(f"there are rows missing of {', '.join(short)}")

@@ -11,8 +11,11 @@ from math import exp, log
 from pgflash_lab.parameters import Parameters, ScenarioError, require, size_bytes
 from pgflash_lab.warehouse.parameters import QUERIES
 
-#: Order keys are four bytes: the largest is 6,000,000 times the scale factor.
-SCALE_FACTOR_MAX = 300.0
+#: The largest of the specification's scale factors that paper 002 has.
+SCALE_FACTOR_MAX = 1000.0
+#: The largest order key at scale factor 1, and the largest number of four bytes.
+_ORDER_KEY_MAX = 6_000_000
+_INTEGER_MAX = 2**31 - 1
 #: The smallest scale factor at which every table has rows for every query.
 SCALE_FACTOR_MIN = 0.001
 #: Refresh functions change one order in a thousand.
@@ -104,6 +107,11 @@ class WarehouseParameters(Parameters):
         """Return a stream's queries in the order in which it runs them."""
         chosen = self.chosen
         return tuple(query for query in STREAM_ORDERS[stream] if query in chosen)
+
+
+def order_key_type(scale_factor: float) -> str:
+    """Return the SQL type of order keys: of four bytes, if that is enough."""
+    return "integer" if _ORDER_KEY_MAX * scale_factor <= _INTEGER_MAX else "bigint"
 
 
 def refresh_orders(scale_factor: float) -> int:

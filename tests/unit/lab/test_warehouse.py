@@ -10,8 +10,8 @@ import pytest
 from pgflash.errors import UsageError
 from pgflash_lab.warehouse import StepResult, WarehouseParameters, WarehouseResult, parse_queries
 from pgflash_lab.warehouse.answers import digest_rows, plain_row, read_answers
-from pgflash_lab.warehouse.data import expected_rows
-from pgflash_lab.warehouse.model import SCAN_HEAVY, STREAM_ORDERS, refresh_orders
+from pgflash_lab.warehouse.data import expected_rows, part_count
+from pgflash_lab.warehouse.model import SCAN_HEAVY, STREAM_ORDERS, order_key_type, refresh_orders
 from pgflash_lab.warehouse.parameters import (
     COLORS,
     NATIONS,
@@ -44,6 +44,21 @@ def result(steps: int, *, elapsed_s: float = 4.0, streams: int = 1) -> Warehouse
     )
 
 
+def test_order_keys_have_eight_bytes_where_four_do_not_hold_them() -> None:
+    # Keys use 8 of every 32 numbers: the last of 1.5 million orders has the key 6,000,000.
+    for scale_factor, kind in ((0.01, "integer"), (300, "integer"), (357, "integer")):
+        assert order_key_type(scale_factor) == kind
+        assert 6_000_000 * scale_factor < 2**31
+    for scale_factor in (358, 1000):
+        assert order_key_type(scale_factor) == "bigint"
+        assert 6_000_000 * scale_factor > 2**31
+    assert parameters_of(WarehouseParameters, scale_factor=1000, clients=1).scale_factor == 1000
+
+
+def test_rows_are_made_a_gigabyte_at_a_time() -> None:
+    assert [part_count(one) for one in (0.001, 1, 1.1, 1000)] == [1, 1, 2, 1000]
+
+
 @pytest.mark.parametrize(
     ("text", "queries"),
     [
@@ -68,7 +83,7 @@ def test_what_names_no_query_is_refused(text: str) -> None:
     ("name", "value"),
     [
         ("scale_factor", 0.0),
-        ("scale_factor", 301.0),
+        ("scale_factor", 1001.0),
         ("degree", 0),
         ("clients", 6),
         ("queries", ""),

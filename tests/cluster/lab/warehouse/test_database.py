@@ -29,6 +29,7 @@ from pgflash_lab.warehouse import (
     WarehouseResult,
     check_consistency,
     load,
+    loader,
     run,
 )
 from pgflash_lab.warehouse.answers import digest_rows, plain_row
@@ -97,6 +98,28 @@ def test_every_row_of_the_generator_is_loaded(loaded: LoadResult, rows: Rows) ->
     assert loaded.rows == {name: len(table) for name, table in rows.tables.items()}
     assert loaded.rows["orders"] == 15_000
     assert loaded.size_bytes > 10_000_000
+
+
+def test_a_large_warehouse_is_loaded_in_parts_and_has_keys_of_eight_bytes(
+    server: Server, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is done above a gigabyte, and above 357 of them, at the size of this test.
+    monkeypatch.setattr(loader, "part_count", lambda _: 3)
+    monkeypatch.setattr(loader, "order_key_type", lambda _: "bigint")
+    with server.connect("template1") as connection:
+        connection.execute("CREATE DATABASE large")
+    result = load(server.conninfo("large"), ALONE)
+    assert result.rows == {name: len(table) for name, table in rows.tables.items()}
+    with server.connect("large") as connection:
+        types = connection.execute(
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+            " WHERE attname IN ('o_orderkey', 'l_orderkey')"
+            " AND attrelid IN ('warehouse.orders'::regclass, 'warehouse.lineitem'::regclass)"
+        ).fetchall()
+    assert dict(types) == {"o_orderkey": "bigint", "l_orderkey": "bigint"}
+    refreshed = run(server.conninfo("large"), replace(ALONE, queries="3,18,21", refresh=True))
+    assert [step.name for step in refreshed.steps] == ["RF1", "Q18", "Q21", "Q3", "RF2"]
+    assert [one for one in check_consistency(server.conninfo("large")) if not one.holds] == []
 
 
 def test_a_loaded_schema_is_not_overwritten_unasked(server: Server, loaded: object) -> None:
