@@ -15,6 +15,7 @@ from pathlib import Path
 from pgflash.api.machines import read_prices
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.advice import PredictionChecks
+from pgflash.model.device import Price
 from pgflash.model.prices import PricesError, price_of
 from pgflash.progress import Listener
 from pgflash_lab.analyze.check import predict_run
@@ -24,7 +25,7 @@ from pgflash_lab.analyze.papers import predict_papers
 from pgflash_lab.asked import Asked, order_all, order_one
 from pgflash_lab.kept import keep_predictable
 from pgflash_lab.model.exhibit import PaperPage
-from pgflash_lab.model.paper import paper_prices, read_paper_file
+from pgflash_lab.model.paper import paper_prices, priced_papers, read_paper_file
 from pgflash_lab.model.run import Run
 from pgflash_lab.model.stored import StoredRunError
 from pgflash_lab.model.summary import summarize
@@ -72,14 +73,16 @@ __all__ = [
 STORE = Path("out")
 
 
-def cost(run: Run, *, prices: Path | None = None) -> RunCosts:
-    """Return the costs of a run's approaches; without a file of prices, by those of paper 000.
+def cost(run: Run, *, prices: Path | None = None, paper: str = "") -> RunCosts:
+    """Return the costs of a run's approaches, at the prices of a file, or of a paper.
 
-    Prices are in the file's currency; PricesError is raised if it has no price for any of the run's
-    devices.
+    The default paper is the run's own, if it prices all devices, otherwise 000.  Prices are in the
+    file's currency; PricesError is raised if it has no price for any of the run's devices.
     """
     if prices is None:
-        return costs_of_run(run, paper_prices("000"))
+        return costs_of_run(run, _prices_of_paper(run, paper))
+    if paper:
+        raise UsageError("prices are a file's or a paper's", hint="Leave out one of the two.")
     priced = read_prices(prices)
     by_role = {
         device.role: price
@@ -92,6 +95,20 @@ def cost(run: Run, *, prices: Path | None = None) -> RunCosts:
             f'"{prices}" prices no device of this run', hint=f"Name a device {names}."
         )
     return costs_of_run(run, by_role)
+
+
+def _prices_of_paper(run: Run, paper: str) -> Mapping[str, Price]:
+    """Return a paper's prices by the devices' roles."""
+    if not paper:
+        own = paper_prices(run.paper)
+        return own if {device.role for device in run.devices} <= own.keys() else paper_prices("000")
+    found = paper_prices(paper)
+    if not found:
+        raise PricesError(
+            f'no paper "{paper}" names prices',
+            hint=f"Papers that do: {', '.join(priced_papers())}.",
+        )
+    return found
 
 
 def lab_list() -> tuple[Scenario, ...]:

@@ -22,6 +22,7 @@ from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
 from pgflash.model.device import Price, Raid
 from pgflash.model.prices import storage_price
 from pgflash.model.sizes import VENDOR_GB
+from pgflash.model.words import figure as three
 from pgflash.model.words import money, percent
 from pgflash_lab.model.run import Approach, Run
 from pgflash_lab.model.summary import BASELINE, Summary, summarize
@@ -53,6 +54,17 @@ def random_iops(price: Price, *, read_share: float = 1.0) -> float | None:
         return None
     accesses = read_share + (1 - read_share) * _WRITE_PENALTY[price.raid]
     return price.drives * price.iops / accesses
+
+
+def watts_of(price: Price) -> float | None:
+    """Return the power that a device's drives take; None if unknown."""
+    return price.drives * price.watts if price.watts is not None else None
+
+
+def per_gb(price: Price) -> float | None:
+    """Return the price of a vendor's GB that a device holds; None if its capacity is unknown."""
+    usable = usable_bytes(price)
+    return storage_price(price) / (usable / VENDOR_GB) if usable else None
 
 
 def as_raid5(price: Price) -> Price:
@@ -90,6 +102,8 @@ class ApproachCost:
     tpm: float
     #: Blocks that the server read a second.
     reads_per_s: float
+    #: What the drives of its devices take; None if one's is unknown.
+    watts: float | None = None
     workload: str = "oltp"
 
     @property
@@ -106,6 +120,11 @@ class ApproachCost:
     def per_read_per_s(self) -> float | None:
         """Return the price of storage for each read a second that was achieved."""
         return self.price / self.reads_per_s if self.reads_per_s > 0 else None
+
+    @property
+    def reads_per_watt(self) -> float | None:
+        """Return the reads a second that were achieved for each watt."""
+        return self.reads_per_s / self.watts if self.watts else None
 
 
 def roles_of(approach: Approach) -> tuple[str, ...]:
@@ -134,6 +153,7 @@ def approach_costs(run: Run, prices: Mapping[str, Price]) -> tuple[ApproachCost,
 def _cost(summary: Summary, prices: Mapping[str, Price], currency: str) -> ApproachCost:
     roles = roles_of(summary.approach)
     attempt = summary.middle
+    watts = [watts_of(prices[role]) for role in roles]
     return ApproachCost(
         approach=summary.approach,
         roles=roles,
@@ -141,6 +161,7 @@ def _cost(summary: Summary, prices: Mapping[str, Price], currency: str) -> Appro
         currency=currency,
         tpm=summary.tpm,
         reads_per_s=attempt.reads.blocks / max(attempt.cpu.elapsed_s, 1e-9),
+        watts=None if None in watts else sum(one or 0.0 for one in watts),
         workload=attempt.workload,
     )
 
@@ -160,7 +181,7 @@ def run_costs(run: Run, prices: Mapping[str, Price]) -> RunCosts:
     """Return the cost of a run's approaches by the prices of its devices, by role."""
     costs = approach_costs(run, prices)
     sources = sorted({price.source for price in prices.values() if price.source})
-    said = [cost_sentence(costs)]
+    said = [cost_sentence(costs), ratio_sentence(prices)]
     if sources:
         said.append(f"Prices: {', '.join(sources)}.")
     if run.emulated_devices:
@@ -182,6 +203,7 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
     currency = costs[0].currency if costs else ""
     counted, rate = _counted(costs)
     base = next((one for one in costs if one.approach.name == BASELINE), None)
+    powered = any(one.watts is not None for one in costs)
     rows = []
     for one in costs:
         rows.append(
@@ -196,6 +218,7 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
                     one.per_million_transactions,
                     one.reads_per_s,
                     one.per_read_per_s,
+                    *([one.reads_per_watt] if powered else []),
                 )
             )
         )
@@ -216,6 +239,7 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
             ),
             figure("reads_per_s", "Blocks read", Unit.PER_SECOND),
             _money("per_read_per_s", f"{currency} per block read/s"),
+            *([_money("reads_per_watt", "Blocks read/s per watt")] if powered else []),
         ),
         rows=tuple(rows),
         key=("approach",),
@@ -226,14 +250,21 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
 
 def storage_table(prices: Mapping[str, Price]) -> ReportTable:
     """Return the drives and price of each device, in RAID 5 too: one row each."""
-    iops_known = any(price.iops is not None for price in prices.values())
-    rows = []
+    known = list(prices.values())
+    iops_known = any(price.iops is not None for price in known)
+    watts_known = any(price.watts is not None for price in known)
+    listed = []
     for name, price in prices.items():
-        rows.append(_storage_row(name, price, iops_known=iops_known))
+        listed.append((name, price))
         five = as_raid5(price)
         if price.raid is Raid.RAID10 and five.drives < price.drives:
-            rows.append(_storage_row(f"{name}, were it RAID 5", five, iops_known=iops_known))
-    currency = next((price.currency for price in prices.values()), "")
+            listed.append((f"{name}, were it RAID 5", five))
+    first_per_gb = per_gb(known[0]) if known else None
+    rows = [
+        _storage_row(name, price, first_per_gb, iops=iops_known, watts=watts_known)
+        for name, price in listed
+    ]
+    currency = next((price.currency for price in known), "")
     return ReportTable(
         id="storage",
         title="What the devices cost",
@@ -246,7 +277,11 @@ def storage_table(prices: Mapping[str, Price]) -> ReportTable:
             figure("price", f"Total, {currency}", Unit.COUNT),
             figure("usable", "Usable", Unit.BYTES, Source.MODELLED),
             _money("per_gb", f"{currency} per vendor's GB", note="a vendor's GB is 10^9 bytes"),
+            figure("per_gb_times", "A GB, times the first's", Unit.RATIO, Source.MODELLED),
             *(_IOPS if iops_known else ()),
+            *([_money("iops_per_money", f"Reads/s per {currency}")] if iops_known else ()),
+            *(_POWER if watts_known else ()),
+            *([_IOPS_PER_WATT] if iops_known and watts_known else ()),
         ),
         rows=tuple(rows),
         key=("device",),
@@ -263,13 +298,30 @@ _IOPS = (
         note="drives times what one is said to do",
     ),
     figure("mixed_iops", "Half of them writes", Unit.PER_SECOND, Source.MODELLED),
+    figure("iops_per_gb", "Reads/s per GB", Unit.COUNT, Source.MODELLED),
 )
+_POWER = (figure("watts", "Watts", Unit.COUNT, Source.MODELLED, note="of the drives"),)
+_IOPS_PER_WATT = figure("iops_per_watt", "Reads/s per watt", Unit.COUNT, Source.MODELLED)
 
 
-def _storage_row(name: str, price: Price, *, iops_known: bool) -> Row:
+def _over(value: float | None, by: float | None) -> float | None:
+    """Return a quotient; None if a part of it is unknown, or nothing."""
+    return value / by if value is not None and by else None
+
+
+def _storage_row(
+    name: str, price: Price, first_per_gb: float | None, *, iops: bool, watts: bool
+) -> Row:
+    """Return a device's row, with what is known of reads and of power if it is shown."""
     usable = usable_bytes(price)
-    iops = [random_iops(price), random_iops(price, read_share=0.5)] if iops_known else []
+    reads, power = random_iops(price), watts_of(price)
     total = storage_price(price)
+    of_iops = (
+        reads,
+        random_iops(price, read_share=0.5),
+        _over(reads, usable / VENDOR_GB if usable else None),
+        _over(reads, total),
+    )
     return Row(
         cells=(
             name,
@@ -279,8 +331,11 @@ def _storage_row(name: str, price: Price, *, iops_known: bool) -> Row:
             float(price.enclosure_price),
             total,
             usable,
-            total / (usable / VENDOR_GB) if usable else None,
-            *iops,
+            per_gb(price),
+            ratio(per_gb(price), first_per_gb),
+            *(of_iops if iops else ()),
+            *([power] if watts else ()),
+            *([_over(reads, power)] if iops and watts else ()),
         )
     )
 
@@ -311,6 +366,19 @@ def cost_sentence(costs: tuple[ApproachCost, ...]) -> str:
         f"of storage per 1,000 {rate} against {money(per_base, best.currency)} with "
         f"{base.approach.title[:1].lower()}{base.approach.title[1:]}, "
         f"{percent(1 - per_best / per_base)} less."
+    )
+
+
+def ratio_sentence(prices: Mapping[str, Price]) -> str:
+    """Say how much more a GB of flash costs; "" if a capacity is unknown."""
+    parts = [per_gb(prices[role]) if role in prices else None for role in ("flash", "array")]
+    times = _over(parts[0], parts[1])
+    if times is None or parts[0] is None or parts[1] is None:
+        return ""
+    return (
+        f"A GB of flash costs {three(times)} times what one of the array costs: "
+        f"{money(parts[0], prices['flash'].currency)} against "
+        f"{money(parts[1], prices['array'].currency)}."
     )
 
 

@@ -18,6 +18,7 @@ from pgflash_lab.cli.options import runs_option
     epilog=examples(
         "pgflash cost",
         "pgflash cost --run latest --prices prices.toml",
+        "pgflash cost --paper 004",
         "pgflash cost --format csv",
     ),
 )
@@ -31,20 +32,27 @@ from pgflash_lab.cli.options import runs_option
 @click.option(
     "--prices",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File (TOML) with the prices of the devices array and flash (default: those of paper "
-    "000).",
+    help="File (TOML) with the prices of the devices array and flash.",
+)
+@click.option(
+    "--paper",
+    default="",
+    metavar="NUMBER",
+    help="Use the prices in this paper: 000, 003 or 004 (default: the paper of the run if it "
+    "prices each device, otherwise 000).",
 )
 @runs_option
 @form_option()
 @paged_option
-def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> None:
+def cost_command(*, run: str, prices: Path | None, paper: str, root: Path, form: str) -> None:
     """Relate the cost of storage to the throughput that a run measured.
 
     For each approach: the price of its devices per 1,000 transactions a minute, per million
     transactions until they are written off, and per read a second.  Then the composition of the
-    devices, and the cost of RAID 5.
+    devices, the price of a GB, random reads per GB, per unit of money and per watt (if the prices
+    contain them), and the cost of RAID 5.
     """
-    found = api.cost(api.lab_show(run, store=root), prices=prices)
+    found = api.cost(api.lab_show(run, store=root), prices=prices, paper=paper)
     if form == "json":
         print_json(_record(found))
     elif form == "csv":

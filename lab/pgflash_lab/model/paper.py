@@ -603,6 +603,12 @@ def paper_prices(paper_id: str) -> Mapping[str, Price]:
     return {one.name: one.price for one in devices}
 
 
+def priced_papers() -> list[str]:
+    """Return the papers that name prices."""
+    names = sorted(one.name for one in _FOLDER.iterdir() if one.name.startswith("prices-"))
+    return [name.removeprefix("prices-").removesuffix(".toml") for name in names]
+
+
 def printed_number(text: str) -> float | None:
     """Parse a number as papers print it ("1,234", "238.5K", ".6", "63%", "55 MB/s"), or None.
 

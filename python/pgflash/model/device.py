@@ -78,6 +78,8 @@ class Price:
     #: Capacity of one drive; None: not given.
     capacity_bytes: int | None = None
     iops: float | None = None
+    #: Power that one drive takes.
+    watts: float | None = None
     #: The origin of the price: a file, an offer.
     source: str = ""
 

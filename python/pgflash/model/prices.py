@@ -11,6 +11,7 @@ enclosure_price = 3200.0  # 0 if left out
 currency = "USD"
 capacity = "300GB"        # of one drive, by its label: a vendor's GB is 10^9 bytes; GiB: 2^30
 iops = 180                # of one drive
+watts = 6.5               # of one drive
 source = "an offer of May"
 """
 
@@ -33,6 +34,7 @@ _KEYS = {
     "currency",
     "capacity",
     "iops",
+    "watts",
     "source",
 }
 
@@ -116,6 +118,7 @@ def _device(entry: object, where: str, source: str) -> PricedDevice:
         currency=_text(entry, "currency", where) or "USD",
         capacity_bytes=_capacity(entry, where),
         iops=_number(entry, "iops", where),
+        watts=_number(entry, "watts", where),
         source=_text(entry, "source", where) or source,
     )
     return PricedDevice(name=name, mount_point=mount_point.rstrip("/") or mount_point, price=price)

@@ -15,6 +15,7 @@ unit_price = 221
 enclosure_price = 3200.5
 capacity = "300GB"
 iops = 180
+watts = 6.5
 """
 FLASH = """
 [[device]]
@@ -31,7 +32,7 @@ def test_a_price_says_all_of_it() -> None:
     assert price is not None
     assert (price.drives, price.raid, price.unit_price) == (24, Raid.RAID10, 221.0)
     assert (price.enclosure_price, price.currency) == (3200.5, "USD")
-    assert (price.capacity_bytes, price.iops) == (300 * 10**9, 180.0)
+    assert (price.capacity_bytes, price.iops, price.watts) == (300 * 10**9, 180.0, 6.5)
     assert price.source == "p.toml"
 
 

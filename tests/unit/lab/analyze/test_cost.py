@@ -12,19 +12,23 @@ import pytest
 
 from pgflash.cli import main
 from pgflash.errors import UsageError
+from pgflash.model.awr import plain
 from pgflash.model.device import Price, Raid
 from pgflash.model.prices import storage_price
 from pgflash_lab.analyze.cost import (
     approach_costs,
     as_raid5,
     cost_sentence,
+    per_gb,
     random_iops,
+    ratio_sentence,
     roles_of,
     run_costs,
     storage_table,
     usable_bytes,
 )
-from pgflash_lab.model.paper import paper_prices, printed_number, read_paper
+from pgflash_lab.api import cost
+from pgflash_lab.model.paper import paper_prices, priced_papers, printed_number, read_paper
 from pgflash_lab.model.run import Approach
 from pgflash_lab.store import write_run
 from support.runs import ALL, BASELINE, FLASH_CACHE, attempt, run_of, whole_run
@@ -66,6 +70,43 @@ def test_what_nobody_said_is_not_computed() -> None:
     names = [column.name for column in storage_table({"flash": FLASH}).columns]
     assert "read_iops" not in names
     assert "read_iops" in [column.name for column in storage_table(PRICES).columns]
+
+
+def row_of(prices: dict[str, Price], device: str) -> dict[str, object]:
+    table = storage_table(prices)
+    names = [column.name for column in table.columns]
+    cells = next(row.cells for row in table.rows if row.cells[0] == device)
+    return dict(zip(names, map(plain, cells), strict=True))
+
+
+def test_reads_are_set_against_a_gb_the_price_and_the_power() -> None:
+    powered = {"array": replace(DISKS, watts=8), "flash": replace(FLASH, iops=50_000, watts=10)}
+    array, flash = row_of(powered, "array"), row_of(powered, "flash")
+    # Ten disks of 100 reads/s and 8 W hold 5,000 GB for 1,500; four drives hold 2,000 GB for 1,200.
+    assert (array["iops_per_gb"], array["watts"], array["iops_per_watt"]) == (0.2, 80, 12.5)
+    assert array["iops_per_money"] == pytest.approx(1000 / 1500)
+    assert (flash["iops_per_gb"], flash["watts"], flash["iops_per_watt"]) == (100, 40, 5000)
+    assert flash["per_gb_times"] == pytest.approx((1200 / 2000) / (1500 / 5000))
+    assert ratio_sentence(powered) == (
+        "A GB of flash costs 2.00 times what one of the array costs: 0.60 USD against 0.30 USD."
+    )
+    # A run's own reads, too, for the power of the devices that the approach uses.
+    run = run_of(attempt(BASELINE, tpm=1_000), attempt(FLASH_CACHE, tpm=1_000))
+    base, cached = approach_costs(run, powered)
+    assert base.reads_per_watt == pytest.approx(base.reads_per_s / 80)
+    assert cached.reads_per_watt == pytest.approx(cached.reads_per_s / 120)
+
+
+def test_power_and_reads_that_nobody_gave_are_not_shown() -> None:
+    assert "watts" not in row_of(PRICES, "array")
+    shown = row_of({"array": replace(DISKS, iops=None, watts=8)}, "array")
+    assert "iops_per_gb" not in shown
+    assert "iops_per_watt" not in shown
+    assert shown["watts"] == 80
+    run = run_of(attempt(FLASH_CACHE, tpm=1_000))
+    (cached,) = approach_costs(run, {"array": replace(DISKS, watts=8), "flash": FLASH})
+    assert cached.reads_per_watt is None
+    assert ratio_sentence({"array": DISKS}) == ""
 
 
 def test_raid_5_holds_as_much_with_fewer_drives() -> None:
@@ -126,6 +167,32 @@ def test_the_papers_prices_come_to_its_printed_totals() -> None:
         paper_prices("000")["array"]
     )
     assert round(lower, 3) == 0.569  # and not the 63 % that it prints
+
+
+def test_the_prices_of_the_other_papers_are_what_they_print() -> None:
+    assert priced_papers() == ["000", "003", "004"]
+    (flash,) = paper_prices("003").values()
+    printed = read_paper("003").exhibit("prices").number("full size, 80 modules", "GBP")
+    assert (storage_price(flash), flash.drives, flash.currency) == (printed, 80, "GBP")
+    prices = paper_prices("004")
+    array_gb, flash_gb = (per_gb(prices[role]) or 0 for role in ("array", "flash"))
+    assert array_gb == pytest.approx(0.10)
+    assert 10 <= flash_gb / array_gb <= 15
+    disks = read_paper("004").exhibit("table-8-2")
+    for role, device in (("array", "Samsung HD753LJ"), ("flash", "OCZ Vertex")):
+        assert usable_bytes(prices[role]) == (disks.number(device, "Capacity (GB)") or 0) * 1e9
+
+
+def test_a_run_is_priced_by_its_own_paper_if_that_prices_all_devices() -> None:
+    run = whole_run()
+    assert cost(replace(run, paper="004")).prices == paper_prices("004")
+    # Paper 003 names no price of its SAN.
+    assert cost(replace(run, paper="003")).prices == paper_prices("000")
+    assert cost(run, paper="003").prices == paper_prices("003")
+    with pytest.raises(UsageError, match='no paper "002" names prices'):
+        cost(run, paper="002")
+    with pytest.raises(UsageError, match="a file's or a paper's"):
+        cost(run, prices=Path("x.toml"), paper="004")
 
 
 @pytest.fixture
