@@ -13,7 +13,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,7 +33,9 @@ from pgflash_lab.extension import (
 )
 from pgflash_lab.leftovers import forget_memory
 from pgflash_lab.marks import Mark, cache_use, cpu_use, device_stats, reads, take_mark
+from pgflash_lab.model.lab_view import RunSecond
 from pgflash_lab.model.run import Approach, Attempt, CacheSecond, CpuSecond, DiskSecond, HostSecond
+from pgflash_lab.model.summary import COUNTED
 from pgflash_lab.parameters import Parameters
 from pgflash_lab.placing import make_tablespaces, place
 from pgflash_lab.postgres import PgInstall
@@ -72,6 +74,8 @@ class Lab:
     folders: Folders
     work: Path  # for the driver's files
     listener: Listener
+    #: Called once a second while an attempt is measured, with its title and what is counted.
+    second: Callable[[str, str, RunSecond], None] = lambda _attempt, _counted, _second: None
 
     def statements(self, parameters: Parameters) -> bool:
         """Tell whether statements are to be counted, and can be."""
@@ -125,6 +129,33 @@ def _archiving(archive: Path | None) -> dict[str, str]:
     }
 
 
+class _Pace:
+    """Puts together, second by second, what the driver and the devices say of a load."""
+
+    def __init__(self, lab: Lab, context: Context[Any]) -> None:
+        self._lab = lab
+        self._attempt = f"{context.approach.title}, repeat {context.repeat}"
+        self._per_s: float | None = None
+        self._latency_ms: float | None = None
+
+    def count(self, per_s: float, latency_ms: float | None) -> None:
+        """Take what the driver says."""
+        self._per_s, self._latency_ms = per_s, latency_ms
+
+    def second(self, at_s: float, bytes_per_s: Mapping[str, float]) -> None:
+        """Take what the devices did in a second, and tell of it; called in a thread."""
+        self._lab.second(
+            self._attempt,
+            COUNTED.get(self._lab.scenario.load, "operations"),
+            RunSecond(
+                at_s=round(at_s, 1),
+                per_s=self._per_s,
+                latency_ms=self._latency_ms,
+                bytes_per_s=dict(bytes_per_s),
+            ),
+        )
+
+
 class _EndMark(Observer):
     """Ends the watch and takes the second mark as soon as the load has ended.
 
@@ -132,8 +163,16 @@ class _EndMark(Observer):
     """
 
     def __init__(
-        self, lab: Lab, server: Server, watch: Watch, recorder: Recorder | None, *, cache: bool
+        self,
+        lab: Lab,
+        server: Server,
+        watch: Watch,
+        recorder: Recorder | None,
+        *,
+        cache: bool,
+        pace: _Pace,
     ) -> None:
+        self._pace = pace
         self._lab = lab
         self._server = server
         self._watch = watch
@@ -141,6 +180,9 @@ class _EndMark(Observer):
         self._cache = cache
         self.mark: Mark | None = None
         self.devices: dict[str, dict[str, float]] = {}
+
+    def second(self, at_s: float, tps: float, latency_ms: float | None) -> None:
+        self._pace.count(tps, latency_ms)
 
     def measuring_ended(self) -> None:
         self._watch.stop()
@@ -240,8 +282,10 @@ def _measure(lab: Lab, context: Context[Any]) -> Measured:
         if has_extension(lab.install):
             recorder = stack.enter_context(Recorder(context.conninfo))
             recorder.take()
+        pace = _Pace(lab, context)
         watch = Watch(
             context.conninfo,
+            live=pace.second,
             cache=approach.cache,
             waits=recorder is None,
             devices=DeviceReader(
@@ -252,7 +296,7 @@ def _measure(lab: Lab, context: Context[Any]) -> Measured:
             until_s=parameters.measure_s + ramp_up_s if parameters.measure_s else math.inf,
         )
         stack.enter_context(watch)
-        observer = _EndMark(lab, server, watch, recorder, cache=approach.cache)
+        observer = _EndMark(lab, server, watch, recorder, cache=approach.cache, pace=pace)
         before = take_mark(server, cache=approach.cache)
         figures = lab.scenario.workload.measure(context, observer)
         recorded = recorder.recorded() if recorder is not None else None

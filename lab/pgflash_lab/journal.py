@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """A run's progress, kept beside it for other processes.
 
-    out/runs/<id>/progress.json   what the run is doing, rewritten with every stage
+    out/runs/<id>/progress.json   what the run is doing, rewritten with every stage, and each second
+                                  while an attempt is measured
     out/runs/<id>/.running        locked for as long as the run is being made
 
 The lock is the kernel's and disappears with the process, however it ends: so a killed run is known
@@ -11,21 +12,25 @@ from making the same run.  Both files are removed when the run ends in any other
 
 import contextlib
 import fcntl
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from pgflash.progress import Listener, Passing
+from pgflash_lab.model.lab_view import RunSecond
 from pgflash_lab.store import StoreError, write_file
 
 PROGRESS_FILE = "progress.json"
 LOCK_FILE = ".running"
 
 NOTES_MAX = 20
+SECONDS_MAX = 300
 #: A process that checks whether a run is running holds its lock for an instant.
 _LOCK_TRIES = 20
 
@@ -43,10 +48,14 @@ class Progress:
     at: str = ""
     left_s: float | None = None
     notes: tuple[str, ...] = ()
+    #: The attempt that is measured, or was last; what is counted; its last seconds.
+    attempt: str = ""
+    counted: str = ""
+    seconds: tuple[RunSecond, ...] = ()
 
 
 @contextlib.contextmanager
-def kept(folder: Path, listener: Listener) -> Iterator[Listener]:
+def kept(folder: Path, listener: Listener) -> Iterator["Journal"]:
     """Keep a listener's messages in the folder of a run while it is made."""
     path = folder / LOCK_FILE
     try:
@@ -66,7 +75,7 @@ def kept(folder: Path, listener: Listener) -> Iterator[Listener]:
                     ) from None
                 time.sleep(0.05)
         try:
-            yield _Journal(folder / PROGRESS_FILE, listener)
+            yield Journal(folder / PROGRESS_FILE, listener)
         finally:
             (folder / PROGRESS_FILE).unlink(missing_ok=True)
             path.unlink(missing_ok=True)
@@ -86,16 +95,30 @@ def progress_of(folder: Path) -> Progress | None:
     return None
 
 
-class _Journal(Passing):
-    """Writes down messages, and passes them on."""
+class Journal(Passing):
+    """Writes down messages, and passes them on.
+
+    Locking: seconds are told by a thread of their own, beside stages and notes.
+    """
 
     def __init__(self, path: Path, listener: Listener) -> None:
+        """Write to this file."""
         super().__init__(listener)
+        self._turn = threading.Lock()
         self._path = path
         self._progress = Progress(began_at=_now())
         #: When the rest should be done, by our clock.
         self._ends_s: float | None = None
         self._write()
+
+    def second(self, attempt: str, counted: str, second: RunSecond) -> None:
+        """Write down a second of an attempt's load."""
+        known = self._progress
+        before = known.seconds if known.attempt == attempt else ()
+        if before and before[-1].at_s >= second.at_s:
+            before = ()  # the same attempt is made again
+        seconds = (*before, second)[-SECONDS_MAX:]
+        self._write(attempt=attempt, counted=counted, seconds=seconds)
 
     def plan(self, expected_s: float) -> None:
         """Take how long the rest may take."""
@@ -105,27 +128,20 @@ class _Journal(Passing):
 
     def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
         """Write down the stage."""
-        self._progress = replace(
-            self._progress,
-            stage=title,
-            stage_began_at=_now(),
-            stage_expected_s=expected_s,
-        )
-        self._write()
+        self._write(stage=title, stage_began_at=_now(), stage_expected_s=expected_s)
         super().stage(title, expected_s=expected_s, work=work)
 
     def note(self, text: str) -> None:
         """Write down a line."""
-        notes = (*self._progress.notes, text)[-NOTES_MAX:]
-        self._progress = replace(self._progress, notes=notes)
-        self._write()
+        self._write(notes=(*self._progress.notes, text)[-NOTES_MAX:])
         super().note(text)
 
-    def _write(self) -> None:
-        left_s = None if self._ends_s is None else max(self._ends_s - time.monotonic(), 0.0)
-        self._progress = replace(self._progress, at=_now(), left_s=left_s)
-        with contextlib.suppress(StoreError):  # then nobody sees it, but the run continues
-            write_file(self._path, msgspec.json.encode(self._progress))
+    def _write(self, **changes: Any) -> None:  # noqa: ANN401 -- Progress knows their types
+        with self._turn:
+            left_s = None if self._ends_s is None else max(self._ends_s - time.monotonic(), 0.0)
+            self._progress = replace(self._progress, at=_now(), left_s=left_s, **changes)
+            with contextlib.suppress(StoreError):  # then nobody sees it, but the run continues
+                write_file(self._path, msgspec.json.encode(self._progress))
 
 
 def _now() -> str:

@@ -60,7 +60,9 @@ def run_scenario(order: Order, listener: Listener) -> Run:
         return run_scenario(dataclasses.replace(order, resumed=None), listener)
 
 
-def _run(order: Order, run_id: str, started: datetime, folder: Path, listener: Listener) -> Run:
+def _run(
+    order: Order, run_id: str, started: datetime, folder: Path, listener: journal.Journal
+) -> Run:
     """Make the run in its folder."""
     began_s = time.monotonic()
     with _folders(order) as (folders, work):
@@ -113,7 +115,7 @@ class _Rig:
     #: The loaded database of each approach; their sizes may differ.
     snapshots: Mapping[str, Snapshot]
     out: Path
-    listener: Listener
+    listener: journal.Journal
 
 
 def new_id(started: datetime, scenario: Scenario) -> str:
@@ -186,6 +188,7 @@ def _one(rig: _Rig, run: Run, approach: Approach, repeat: int) -> Run:
             folders=rig.folders,
             work=rig.work,
             listener=listener,
+            second=listener.second,
         )
         measured = measure(lab, placed, repeat=repeat, places=rig.folders.places(approach))
     name = store.attempt_name(len(run.attempts), approach.name)

@@ -14,7 +14,7 @@ a second with 20 clients cost well under 1 % of a processor.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -109,8 +109,11 @@ class Watch:
         snapshots: Callable[[], None] | None = None,
         snapshot_s: float = 0.0,
         until_s: float = 0.0,
+        live: Callable[[float, Mapping[str, float]], None] | None = None,
     ) -> None:
         """Look at processors and, if requested, waits, devices and the cache; take snapshots.
+
+        LIVE hears of each second of the devices: when it ended, and each one's bytes a second.
 
         A snapshot is taken every so many seconds after the begin, the last one no later than half
         that interval before the end: backends report their counts about once a second, so the
@@ -123,6 +126,7 @@ class Watch:
         self._snapshots = snapshots
         self._snapshot_s = snapshot_s
         self._until_s = until_s
+        self._live = live
         self._stop = threading.Event()
         self._errors: list[BaseException] = []
         self._threads: list[threading.Thread] = []
@@ -252,6 +256,8 @@ class Watch:
                     for role, counts in now.devices.items()
                 )
                 samples.hosts.append(_host_second(before, now, blocked=blocked))
+                if self._live is not None and elapsed_s > 0:
+                    self._live(at_s, _bytes_per_s(before, now, elapsed_s))
             last.append(now)
 
         return look
@@ -286,6 +292,18 @@ class _Counts:
     host: HostCounts
     in_bytes: int
     out_bytes: int
+
+
+def _bytes_per_s(before: "_Counts", now: "_Counts", elapsed_s: float) -> dict[str, float]:
+    """Return what each device read and wrote in a second."""
+    return {
+        role: (_moved(counts) - _moved(before.devices[role])) / elapsed_s
+        for role, counts in now.devices.items()
+    }
+
+
+def _moved(counts: DeviceCounts) -> int:
+    return counts.read_bytes + counts.write_bytes
 
 
 def _host_second(before: _Counts, now: _Counts, *, blocked: int | None) -> HostSecond:

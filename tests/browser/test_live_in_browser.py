@@ -20,6 +20,7 @@ from pgflash.model.words import sentence
 from pgflash.progress import Listener
 from pgflash.web.figures import performance, value_of
 from pgflash_lab import journal
+from pgflash_lab.model.lab_view import RunSecond
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from pgflash_lab.store import Store, write_run
@@ -63,6 +64,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with journal.kept(making, Listener()) as told:
         told.plan(36_000)
         told.stage("measuring <b>flash</b>", expected_s=60)
+        for at_s in range(1, 31):
+            moved = {"array": 2.0**20 * at_s, "flash": 2.0**19}
+            now = RunSecond(at_s=at_s, per_s=100.0 + at_s, latency_ms=8.0, bytes_per_s=moved)
+            told.second("Flash <i>cache</i>, repeat 1", "transactions", now)
         yield one.root
 
 

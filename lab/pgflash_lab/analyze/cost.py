@@ -25,7 +25,7 @@ from pgflash.model.sizes import VENDOR_GB
 from pgflash.model.words import figure as three
 from pgflash.model.words import money, percent
 from pgflash_lab.model.run import Approach, Run
-from pgflash_lab.model.summary import BASELINE, Summary, summarize
+from pgflash_lab.model.summary import BASELINE, COUNTED, Summary, summarize
 
 #: Number of years over which storage is written off in a cost per transaction.
 WRITE_OFF_YEARS = 3
@@ -75,16 +75,6 @@ def as_raid5(price: Price) -> Price:
         Raid.RAID5: price.drives - 1,
     }[price.raid]
     return dataclasses.replace(price, raid=Raid.RAID5, drives=max(data, 2) + 1)
-
-
-#: What a workload counts, and the name of its rate per minute.
-_COUNTED = {
-    "oltp": ("transactions", "TPM"),
-    "warehouse": ("queries", "queries a minute"),
-    "micro": ("operations", "operations a minute"),
-    "load": ("batches", "batches a minute"),
-    "pgbench": ("transactions", "TPM"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,7 +334,8 @@ def _counted(costs: tuple[ApproachCost, ...]) -> tuple[str, str]:
     """Return what was counted, and the name of its rate per minute."""
     workloads = {one.workload for one in costs}
     (only,) = workloads if len(workloads) == 1 else ("",)
-    return _COUNTED.get(only, ("operations", "operations a minute"))
+    counted = COUNTED.get(only, "operations")
+    return counted, "TPM" if counted == "transactions" else f"{counted} a minute"
 
 
 def cost_sentence(costs: tuple[ApproachCost, ...]) -> str:

@@ -6,6 +6,19 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunSecond:
+    """What a load did in about a second, as it is measured."""
+
+    #: Since the load began.
+    at_s: float
+    #: What the workload counts; None while nothing is known of it.
+    per_s: float | None
+    latency_ms: float | None
+    #: Read and written, by device.
+    bytes_per_s: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
     """The state of a run in progress."""
 
@@ -18,6 +31,10 @@ class RunProgress:
     #: Of the whole run, 0 to 1.
     share: float | None
     attempt_notes: tuple[str, ...] = ()
+    #: The attempt that is measured, or was last; what is counted; its last seconds.
+    attempt: str = ""
+    counted: str = ""
+    seconds: tuple[RunSecond, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

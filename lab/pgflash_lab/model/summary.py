@@ -14,6 +14,15 @@ from pgflash_lab.model.run import Approach, Attempt, Run
 
 BASELINE = "baseline"
 
+#: What each workload counts.
+COUNTED = {
+    "oltp": "transactions",
+    "warehouse": "queries",
+    "micro": "operations",
+    "load": "batches",
+    "pgbench": "transactions",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitShare:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pgflash.model.words import figure, percent
 from pgflash_lab.model.run import Run
-from pgflash_lab.model.summary import Summary, base_of, paired_ratio, ratio
+from pgflash_lab.model.summary import COUNTED, Summary, base_of, paired_ratio, ratio
 
 #: The effect of an approach on a server, as the end of "the server did N times ...".
 MEANS = {
@@ -19,9 +19,6 @@ MEANS = {
     "hot-objects": "with the WAL and the hottest table on flash",
     "all-on-flash": "with everything on flash",
 }
-
-#: Workloads that count transactions of a database.
-_TRANSACTIONS = ("oltp", "pgbench")
 
 #: The approach that is nearest to everything on flash.
 BOTH = "wal-and-cache"
@@ -68,7 +65,9 @@ def _base_pace(base: Summary) -> str:
     """Say how fast the baseline was, in the terms of its workload."""
     if base.duration_s:
         return f"{figure(base.duration_s)} seconds as “{base.approach.title}”"
-    what = "transactions" if base.middle.workload in _TRANSACTIONS else "operations"
+    # The read phase of a load scans; its batches are those of the write phase.
+    counted = COUNTED.get(base.middle.workload, "operations")
+    what = "operations" if counted == "batches" else counted
     where = "with everything on the array" if _is_plain(base) else f"as “{base.approach.title}”"
     return f"{figure(base.tpm)} {what} a minute {where}"
 

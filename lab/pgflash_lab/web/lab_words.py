@@ -7,7 +7,9 @@ from typing import Any
 from pgflash.analyze.grid import row, text
 from pgflash.live.tables import number
 from pgflash.model.awr import ReportTable, Unit
-from pgflash.model.words import duration, things
+from pgflash.model.chart import Chart, ChartForm, ChartSeries
+from pgflash.model.words import duration, figure, sentence, size, things
+from pgflash.report.drawing import figures_of
 from pgflash.report.printed import PrintedTable, print_table
 
 Row = Mapping[str, Any]
@@ -72,12 +74,12 @@ def _run(run: Row) -> dict[str, object]:
         "words": " ".join(words),
         "sentences": run["sentences"],
         "links": [*run["pages"], *run["files"]],
-        "progress": _progress(run["progress"]),
+        "progress": _progress(str(run["id"]), run["progress"]),
         "table": _approaches(run) if run["approaches"] else None,
     }
 
 
-def _progress(progress: Row | None) -> dict[str, object] | None:
+def _progress(run_id: str, progress: Row | None) -> dict[str, object] | None:
     if progress is None:
         return None
     left = progress["left_s"]
@@ -88,7 +90,77 @@ def _progress(progress: Row | None) -> dict[str, object] | None:
         "words": f"{words[:1].upper()}{words[1:]}.",
         "share": progress["share"],
         "notes": progress["attempt_notes"][-3:],
+        "throughput": _throughput(run_id, progress) if progress["seconds"] else None,
     }
+
+
+def _throughput(run_id: str, progress: Row) -> dict[str, object]:
+    """Return what the load of an attempt does now, its charts and their table."""
+    seconds: Sequence[Row] = progress["seconds"]
+    devices = tuple(dict.fromkeys(name for one in seconds for name in one["bytes_per_s"]))
+    counted = str(progress["counted"])
+    per_s = tuple(one["per_s"] for one in seconds)
+    moved = {name: tuple(one["bytes_per_s"].get(name) for one in seconds) for name in devices}
+    at_s = tuple(float(one["at_s"]) for one in seconds)
+    counts = any(value is not None for value in per_s)
+    table = ReportTable(
+        id=f"throughput-{run_id}",
+        title="Throughput, second by second",
+        columns=(
+            number("at_s", "Second", Unit.SECONDS),
+            *([number("per_s", sentence(counted), Unit.PER_SECOND)] if counts else []),
+            *([number("latency_ms", "Mean time", Unit.MILLISECONDS)] if counts else []),
+            *(number(name, sentence(name), Unit.BYTES_PER_SECOND) for name in devices),
+        ),
+        rows=tuple(
+            row(
+                one["at_s"],
+                *([one["per_s"], one["latency_ms"]] if counts else []),
+                *(one["bytes_per_s"].get(name) for name in devices),
+            )
+            for one in seconds
+        ),
+    )
+    charts = [
+        Chart(
+            form=ChartForm.LINES,
+            title=f"{sentence(counted)} a second",
+            narrow=True,
+            at_s=at_s,
+            series=(ChartSeries(name=sentence(counted), values=per_s),),
+        )
+    ]
+    charts.append(
+        Chart(
+            form=ChartForm.LINES,
+            title="Read and written by the devices",
+            unit="MB/s",
+            narrow=True,
+            at_s=at_s,
+            series=tuple(
+                ChartSeries(
+                    name=name,
+                    values=tuple(None if one is None else one / 2**20 for one in values),
+                )
+                for name, values in moved.items()
+            ),
+        )
+    )
+    return {
+        "words": _now(progress["attempt"], counted, seconds[-1]),
+        "figures": figures_of(charts if counts else charts[1:], about=table.title),
+        "table": print_table(table),
+    }
+
+
+def _now(attempt: str, counted: str, last: Row) -> str:
+    """Say what the last second was like."""
+    parts = []
+    if last["per_s"] is not None:
+        each = "" if last["latency_ms"] is None else f", {figure(last['latency_ms'])} ms each"
+        parts.append(f"{figure(last['per_s'])} {counted} a second{each}")
+    parts += [f"{name} {size(moved)}/s" for name, moved in last["bytes_per_s"].items()]
+    return f"{attempt}: {'; '.join(parts)}."
 
 
 def _approaches(run: Row) -> PrintedTable:

@@ -192,6 +192,9 @@ def _progress(progress: Progress) -> RunProgress:
         left_s=left_s,
         share=None if left_s is None or whole_s <= 0 else max(done_s, 0.0) / whole_s,
         attempt_notes=progress.notes,
+        attempt=progress.attempt,
+        counted=progress.counted,
+        seconds=progress.seconds,
     )
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from pgflash.api import read_period
 from pgflash.model.waits import WaitClass
+from pgflash_lab.journal import progress_of
 from pgflash_lab.model.run import Attempt, CacheUse
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.report.sentences import HELD_MIN
@@ -352,6 +353,7 @@ def test_an_interrupted_run_leaves_nothing_behind(
         wait_for((folder / "run.json").exists, "the first attempt")
         wait_for(lambda: servers_in(folders_of(process.pid)), "the second attempt's server")
         used = folders_of(process.pid)
+        _what_it_did_each_second_is_told(folder)
         process.send_signal(ending)
         _, complaint = process.communicate(timeout=PATIENCE_S)
     finally:
@@ -364,6 +366,17 @@ def test_an_interrupted_run_leaves_nothing_behind(
     stopped = Store(root=store).read(str(folder))
     assert stopped.stopped == "interrupted"
     assert stopped.attempts
+
+
+def _what_it_did_each_second_is_told(folder: Path) -> None:
+    told = progress_of(folder)
+    assert told is not None
+    assert told.counted == "transactions"
+    assert told.attempt.startswith("Everything on ")
+    assert any(one.per_s for one in told.seconds)
+    assert {name for one in told.seconds for name in one.bytes_per_s} == {"array", "flash"}
+    times = [one.at_s for one in told.seconds]
+    assert times == sorted(set(times))
 
 
 def test_a_killed_run_leaves_no_server_and_goes_on_where_it_was(

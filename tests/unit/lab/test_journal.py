@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from pgflash.progress import Listener
-from pgflash_lab.journal import LOCK_FILE, NOTES_MAX, PROGRESS_FILE, kept, progress_of
+from pgflash_lab.journal import (
+    LOCK_FILE,
+    NOTES_MAX,
+    PROGRESS_FILE,
+    SECONDS_MAX,
+    kept,
+    progress_of,
+)
+from pgflash_lab.model.lab_view import RunSecond
 from pgflash_lab.store import StoreError
 
 CHILD = """
@@ -55,6 +63,28 @@ def test_what_is_told_is_written_down_and_passed_on(tmp_path: Path) -> None:
     assert heard.told[:3] == [("loading", 5.0), 100.0, "note 0"]
     assert list(tmp_path.iterdir()) == []
     assert progress_of(tmp_path) is None
+
+
+def test_the_last_seconds_of_the_attempt_that_is_measured_are_kept(tmp_path: Path) -> None:
+    def second(at_s: float) -> RunSecond:
+        return RunSecond(at_s=at_s, per_s=100 * at_s, latency_ms=None, bytes_per_s={"array": 1.0})
+
+    def told() -> tuple[str, list[float]]:
+        found = progress_of(tmp_path)
+        assert found is not None
+        return found.attempt, [one.at_s for one in found.seconds]
+
+    with kept(tmp_path, Listener()) as listener:
+        for at_s in range(SECONDS_MAX + 5):
+            listener.second("baseline, repeat 1", "transactions", second(at_s))
+        assert told() == ("baseline, repeat 1", [*range(5, SECONDS_MAX + 5)])
+        # Stages do not forget them; another attempt does, or the same one once more.
+        listener.stage("checking")
+        listener.second("flash, repeat 1", "transactions", second(1.0))
+        listener.second("flash, repeat 1", "transactions", second(2.0))
+        assert told() == ("flash, repeat 1", [1.0, 2.0])
+        listener.second("flash, repeat 1", "transactions", second(1.0))
+        assert told() == ("flash, repeat 1", [1.0])
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
