@@ -14,27 +14,35 @@ from pgflash_lab.workload import InconsistentError
 
 #: Full joins, so that a batch without rows counts as well as rows without a batch.
 CONDITIONS = {
-    "each batch has its sales": """
+    "each batch has its lines": """
         SELECT count(*) FROM load.ledger
-          FULL JOIN (SELECT batch, count(*) AS rows, sum(amount) AS amount
-                       FROM load.sale GROUP BY batch) AS sale USING (batch)
-         WHERE sale_rows IS DISTINCT FROM coalesce(rows, 0)
-            OR sale_amount IS DISTINCT FROM coalesce(amount, 0)
+          FULL JOIN (SELECT batch, count(*) AS rows, sum(l_extendedprice) AS amount
+                       FROM load.lineitem GROUP BY batch) AS line USING (batch)
+         WHERE line_rows IS DISTINCT FROM coalesce(rows, 0)
+            OR line_amount IS DISTINCT FROM coalesce(amount, 0)
     """,
-    "each batch has its audit rows": """
+    "each batch has its orders": """
         SELECT count(*) FROM load.ledger
-          FULL JOIN (SELECT batch, count(*) AS rows, sum(amount) AS amount
-                       FROM load.audit GROUP BY batch) AS audit USING (batch)
-         WHERE audit_rows IS DISTINCT FROM coalesce(rows, 0)
-            OR audit_amount IS DISTINCT FROM coalesce(amount, 0)
+          FULL JOIN (SELECT batch, count(*) AS rows, sum(o_totalprice) AS amount
+                       FROM load.orders GROUP BY batch) AS orders USING (batch)
+         WHERE order_rows IS DISTINCT FROM coalesce(rows, 0)
+            OR order_amount IS DISTINCT FROM coalesce(amount, 0)
     """,
-    "no two sales have the same number": """
-        SELECT count(*) - count(DISTINCT id) FROM load.sale
+    "the lines of an order are numbered from 1 without a gap": """
+        SELECT count(*)
+          FROM (SELECT 1 FROM load.lineitem GROUP BY batch, l_orderkey
+                HAVING min(l_linenumber) <> 1 OR max(l_linenumber) <> count(*)) AS odd
+    """,
+    "each line that was loaded has its order, and each order a line": """
+        SELECT count(*) FROM load.orders
+          FULL JOIN (SELECT DISTINCT batch, l_orderkey FROM load.lineitem WHERE batch > 0) AS line
+                    ON line.batch = orders.batch AND l_orderkey = o_orderkey
+         WHERE o_orderkey IS NULL OR l_orderkey IS NULL
     """,
 }
 
-#: The columns of the hot table that have an index of their own.
-INDEXES = ("id", "account")
+#: The columns of the hot table by which an index finds its rows.
+INDEXES = ("l_orderkey", "l_partkey")
 
 
 def check(conninfo: str) -> tuple[str, ...]:
@@ -49,9 +57,9 @@ def check(conninfo: str) -> tuple[str, ...]:
             held.append(_hold(condition, _number(connection, query)))
         for column in INDEXES:
             missing = missing_in_index(
-                connection, sql.Identifier("load", "sale"), column=column, needed="note"
+                connection, sql.Identifier("load", "lineitem"), column=column, needed="l_comment"
             )
-            held.append(_hold(f"the index by {column} finds every sale", missing))
+            held.append(_hold(f"the index by {column} finds every line", missing))
     return tuple(held)
 
 

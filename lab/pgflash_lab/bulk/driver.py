@@ -10,26 +10,29 @@ their transactions roll back.
 """
 
 import contextlib
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from random import Random
+from decimal import Decimal
+from pathlib import Path
 
 import psycopg
 
 from pgflash.model.words import whole
-from pgflash_lab.bulk.loader import ACCOUNTS
+from pgflash_lab.bulk.loader import LINE_COLUMNS, ORDER_COLUMNS
 from pgflash_lab.bulk.model import BLOCKS, Batch, BulkError, BulkParameters, BulkResult, Phase
+from pgflash_lab.warehouse.data import generate
 from pgflash_lab.workload import Observer
 
-_SALE = "COPY load.sale (account, amount, note) FROM STDIN"
-_AUDIT = "COPY load.audit (amount, note) FROM STDIN"
-_SCAN = "SELECT count(*), sum(amount) FROM load.sale"
+_LINES = f"COPY load.lineitem ({LINE_COLUMNS}) FROM STDIN (FORMAT csv)".encode()
+_ORDERS = f"COPY load.orders ({ORDER_COLUMNS}) FROM STDIN (FORMAT csv)".encode()
+_SCAN = "SELECT count(*), sum(l_extendedprice) FROM load.lineitem"
 
-#: Bytes of a note: they make a row ROW_BYTES long.
-NOTE_BYTES = 288
+#: Where the amounts are in the generator's rows.
+_PRICE, _TOTAL = 5, 3
 
 #: Interval between two looks at the clients' progress.
 _LOOK_S = 0.05
@@ -37,18 +40,42 @@ _LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """The rows of a batch, ready to be sent, and their entry in the ledger."""
+    """The orders of a batch and their lines, ready to be sent, and their entry in the ledger."""
 
-    sales: bytes
-    audits: bytes
-    sale_amount: int
-    audit_amount: int
+    lines: bytes
+    orders: bytes
+    line_rows: int
+    order_rows: int
+    line_amount: Decimal
+    order_amount: Decimal
+
+    @property
+    def rows(self) -> int:
+        """Return the rows of both tables."""
+        return self.line_rows + self.order_rows
 
 
 def make_blocks(parameters: BulkParameters, *, count: int = BLOCKS) -> tuple[Block, ...]:
     """Return blocks of rows, the same for the same seed."""
+    scale_factor, part, parts = parameters.source(count * parameters.batch_orders)
+    with tempfile.TemporaryDirectory(prefix="pgflash-load-") as folder:
+        files = generate(
+            Path(folder),
+            scale_factor=scale_factor,
+            part=part,
+            parts=parts,
+            tables=("orders", "lineitem"),
+        )
+        orders, lines = (
+            file.read_bytes().splitlines(keepends=True)[1:]  # without the heading
+            for file in (files["orders"], files["lineitem"])
+        )
+    lines_of: dict[bytes, list[bytes]] = {}
+    for line in lines:
+        lines_of.setdefault(line.partition(b",")[0], []).append(line)
+    size = parameters.batch_orders
     return tuple(
-        _block(parameters, Random(f"{parameters.seed} block {number}")) for number in range(count)
+        _block(orders[number * size : (number + 1) * size], lines_of) for number in range(count)
     )
 
 
@@ -75,22 +102,21 @@ def run(conninfo: str, parameters: BulkParameters, observer: Observer | None = N
     )
 
 
-def _block(parameters: BulkParameters, random: Random) -> Block:
-    """Make the rows of one batch."""
-    sales, audits = [], []
-    sale_amounts = [random.randrange(1000) for _ in range(parameters.sale_rows)]
-    for amount in sale_amounts:
-        note = random.randbytes(NOTE_BYTES // 2).hex()
-        sales.append(f"{random.randrange(ACCOUNTS)}\t{amount}\t{note}\n")
-    audit_amounts = [random.randrange(1000) for _ in range(parameters.audit_rows)]
-    for amount in audit_amounts:
-        audits.append(f"{amount}\t{random.randbytes(NOTE_BYTES // 2).hex()}\n")
+def _block(orders: Sequence[bytes], lines_of: Mapping[bytes, Sequence[bytes]]) -> Block:
+    """Make a batch of some orders."""
+    lines = [line for order in orders for line in lines_of[order.partition(b",")[0]]]
     return Block(
-        sales="".join(sales).encode("ascii"),
-        audits="".join(audits).encode("ascii"),
-        sale_amount=sum(sale_amounts),
-        audit_amount=sum(audit_amounts),
+        lines=b"".join(lines),
+        orders=b"".join(orders),
+        line_rows=len(lines),
+        order_rows=len(orders),
+        line_amount=_sum(lines, _PRICE),
+        order_amount=_sum(orders, _TOTAL),
     )
+
+
+def _sum(rows: Sequence[bytes], column: int) -> Decimal:
+    return sum((Decimal(row.split(b",", column + 1)[column].decode()) for row in rows), Decimal())
 
 
 class _Crew:
@@ -195,24 +221,24 @@ class _Crew:
 
     def _load_batch(self, connection: psycopg.Connection, number: int) -> tuple[int, float]:
         """Load one batch; return its rows, and how long it waited for the archiver."""
-        parameters, block = self._parameters, self._blocks[number % BLOCKS]
+        block = self._blocks[number % BLOCKS]
         waited_s = self._await_archiver(connection)
         with connection.transaction():
             connection.execute("SELECT set_config('load.batch', %s, true)", (str(number),))
-            for statement, rows in ((_SALE, block.sales), (_AUDIT, block.audits)):
+            for statement, rows in ((_LINES, block.lines), (_ORDERS, block.orders)):
                 with connection.cursor() as cursor, cursor.copy(statement) as copy:
                     copy.write(rows)
             connection.execute(
                 "INSERT INTO load.ledger VALUES (%s, %s, %s, %s, %s)",
                 (
                     number,
-                    parameters.sale_rows,
-                    block.sale_amount,
-                    parameters.audit_rows,
-                    block.audit_amount,
+                    block.line_rows,
+                    block.line_amount,
+                    block.order_rows,
+                    block.order_amount,
                 ),
             )
-        return parameters.batch_rows, waited_s
+        return block.rows, waited_s
 
     def _await_archiver(self, connection: psycopg.Connection) -> float:
         """Wait until few enough segments wait for the archiver; return how long that took."""

@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Make the schema and the rows that exist before a load: batch 0."""
+"""Make the schema and the rows that exist before a load: batch 0, of the hot table only."""
 
+import tempfile
 from importlib import resources
+from pathlib import Path
 
 import psycopg
 
 from pgflash_lab.bulk.model import BulkParameters
 from pgflash_lab.loading import Progress
+from pgflash_lab.warehouse.data import generate, part_count
 
-#: Accounts are drawn from this many.
-ACCOUNTS = 1_000_000
-
-_BASE = """
-INSERT INTO load.sale (batch, account, amount, note)
-SELECT 0, n * 7919 %% %(accounts)s, n %% 1000, repeat(md5(n::text), 9)
-  FROM generate_series(1, %(rows)s::bigint) AS n
-"""
+#: The columns that the generator's rows have; the batch is the session's.
+LINE_COLUMNS = (
+    "l_orderkey, l_partkey, l_suppkey, l_linenumber, l_quantity, l_extendedprice, l_discount, "
+    "l_tax, l_returnflag, l_linestatus, l_shipdate, l_commitdate, l_receiptdate, l_shipinstruct, "
+    "l_shipmode, l_comment"
+)
+ORDER_COLUMNS = (
+    "o_orderkey, o_custkey, o_orderstatus, o_totalprice, o_orderdate, o_orderpriority, o_clerk, "
+    "o_shippriority, o_comment"
+)
 
 _LEDGER = """
 INSERT INTO load.ledger
-SELECT 0, count(*), sum(amount), 0, 0 FROM load.sale
+SELECT 0, count(*), coalesce(sum(l_extendedprice), 0), 0, 0 FROM load.lineitem
 """
+_COPY_BYTES = 256 * 1024
 
 
 def load(conninfo: str, parameters: BulkParameters, progress: Progress | None = None) -> None:
@@ -29,16 +35,35 @@ def load(conninfo: str, parameters: BulkParameters, progress: Progress | None = 
     with psycopg.connect(conninfo, application_name="pgflash load") as connection:
         connection.execute("SET LOCAL maintenance_work_mem = '256MB'")
         connection.execute(_text("tables.sql").encode())
-        report("load rows", 0.0)
-        connection.execute(_BASE, {"rows": parameters.base_rows, "accounts": ACCOUNTS})
+        connection.execute("SET LOCAL load.batch = '0'")
+        parts = part_count(parameters.base_scale_factor)
+        for part in range(1, parts + 1):
+            report("load rows", (part - 1) / parts)
+            _fill(connection, parameters.base_scale_factor, part, parts)
         connection.execute(_LEDGER)
         report("create indexes", 0.0)
         connection.execute(_text("indexes.sql").encode())
         connection.commit()
         connection.autocommit = True
         report("vacuum", 0.0)
-        connection.execute("VACUUM (ANALYZE) load.sale, load.audit, load.ledger")
+        connection.execute("VACUUM (ANALYZE) load.lineitem, load.orders, load.ledger")
     report("vacuum", 1.0)
+
+
+def _fill(connection: psycopg.Connection, scale_factor: float, part: int, parts: int) -> None:
+    """Copy a part of the base."""
+    statement = f"COPY load.lineitem ({LINE_COLUMNS}) FROM STDIN (FORMAT csv, HEADER)"
+    with tempfile.TemporaryDirectory(prefix="pgflash-load-") as folder:
+        file = generate(
+            Path(folder), scale_factor=scale_factor, part=part, parts=parts, tables=("lineitem",)
+        )["lineitem"]
+        with (
+            file.open("rb") as rows,
+            connection.cursor() as cursor,
+            cursor.copy(statement.encode()) as copy,
+        ):
+            while block := rows.read(_COPY_BYTES):
+                copy.write(block)
 
 
 def _text(name: str) -> str:

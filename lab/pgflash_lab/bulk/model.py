@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pgflash.errors import PgflashError
-from pgflash_lab.parameters import Parameters, require
+from pgflash_lab.parameters import Parameters
 
-#: A row of either table with its header, in a full page.
-ROW_BYTES = 360
-#: A batch has this many times more rows for the hot table than for the other.
-SALES_PER_AUDIT = 4
+#: A row of each table with its header, in a full page.
+LINE_BYTES = 152
+ORDER_BYTES = 138
+#: An order's lines, on average.
+LINES_PER_ORDER = 4
+#: Orders at scale factor 1 of TPC-H.
+_ORDERS = 1_500_000
 #: Batches are made from this many different blocks of rows, so that making them is cheap.
 BLOCKS = 16
 
@@ -50,12 +53,12 @@ class BulkParameters(Parameters):
         Parameters.__post_init__(self)
         self.require_least(1, "base_mb", "load_mb", "batch_kb", "scan_s")
         self.require_least(0, "unarchived_max")
-        require(self.audit_rows > 0, "batch_kb", "is less than a row of each table")
 
     @property
-    def base_rows(self) -> int:
-        """Return the rows of the hot table before the load."""
-        return self.base_mb * 2**20 // ROW_BYTES
+    def base_scale_factor(self) -> float:
+        """Return the scale factor at which TPC-H has as many lines as the base."""
+        lines = self.base_mb * 2**20 / LINE_BYTES
+        return lines / (LINES_PER_ORDER * _ORDERS)
 
     @property
     def batches(self) -> int:
@@ -63,19 +66,19 @@ class BulkParameters(Parameters):
         return max(1, self.load_mb * 1024 // self.batch_kb)
 
     @property
-    def audit_rows(self) -> int:
-        """Return a batch's rows of the table that only grows."""
-        return self.batch_kb * 1024 // ROW_BYTES // (SALES_PER_AUDIT + 1)
+    def batch_orders(self) -> int:
+        """Return the orders of a batch; their lines come with them."""
+        return self.batch_kb * 1024 // (ORDER_BYTES + LINES_PER_ORDER * LINE_BYTES)
 
-    @property
-    def sale_rows(self) -> int:
-        """Return a batch's rows of the hot table."""
-        return SALES_PER_AUDIT * self.audit_rows
+    def source(self, orders: int) -> tuple[float, int, int]:
+        """Return the scale factor, the part and the parts of TPC-H that have so many orders.
 
-    @property
-    def batch_rows(self) -> int:
-        """Return a batch's rows of both tables."""
-        return self.sale_rows + self.audit_rows
+        The rows are those of a database as large as the base, so that they refer to as many parts;
+        which of them the seed decides.
+        """
+        scale_factor = max(self.base_scale_factor, 1.1 * orders / _ORDERS)
+        parts = max(1, int(scale_factor * _ORDERS / (1.1 * orders)))
+        return scale_factor, 1 + self.seed % parts, parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

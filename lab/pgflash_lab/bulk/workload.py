@@ -22,11 +22,12 @@ from pgflash_lab.bulk.model import Batch, BulkParameters, BulkResult, Phase
 from pgflash_lab.model.run import Approach, Latency, Second, Step
 from pgflash_lab.oltp.measure import summarize
 from pgflash_lab.postgres import PgInstall
+from pgflash_lab.warehouse.data import find_program
 from pgflash_lab.workload import Context, Figures, MeasureError, Observer, sources_key
 
 #: Loading, to estimate the remaining time: a constant part and one for each megabyte.
 _LOAD_S = 4.0
-_LOAD_MB_S = 0.02
+_LOAD_MB_S = 0.05
 #: A slow device's rate if everything is on it, to estimate the remaining time.
 _WRITE_MB_S = 5.0
 #: The hot table with its indexes.
@@ -51,7 +52,8 @@ class BulkWorkload:
         return f"{parameters.base_mb}mb-{loader}"
 
     def require(self, install: PgInstall, parameters: BulkParameters) -> None:
-        """Refuse nothing: it needs only the server."""
+        """Refuse if the program that makes the rows is missing."""
+        find_program()
 
     def database_bytes(self, parameters: BulkParameters) -> int:
         """Return about how big the database gets, and the WAL with its copies."""

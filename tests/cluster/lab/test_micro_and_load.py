@@ -168,19 +168,27 @@ def test_a_row_that_an_index_has_lost_is_found(server: Server) -> None:
 
 # ---- load
 
+#: The first line of an order, once more, as of a batch of its own.
+ONE_MORE_LINE = """
+INSERT INTO load.lineitem
+SELECT (jsonb_populate_record(line, '{"batch": -1}')).*
+  FROM load.lineitem AS line WHERE batch = 0 AND l_linenumber = 1 LIMIT 1
+"""
 
-def test_a_sale_that_an_index_has_lost_is_found(server: Server) -> None:
-    with unindexed(server, "load.sale_account") as connection:
+
+def test_a_line_that_an_index_has_lost_is_found(server: Server) -> None:
+    with unindexed(server, "load.lineitem_part") as connection:
+        connection.execute(ONE_MORE_LINE)
         connection.execute(
-            "INSERT INTO load.sale (batch, account, amount, note) VALUES (-1, 7, 9, 'lost')"
+            "INSERT INTO load.ledger SELECT -1, 1, l_extendedprice, 0, 0 FROM load.lineitem"
+            " WHERE batch = -1"
         )
-        connection.execute("INSERT INTO load.ledger VALUES (-1, 1, 9, 0, 0)")
     try:
-        with pytest.raises(InconsistentError, match="the index by account"):
+        with pytest.raises(InconsistentError, match="the index by l_partkey"):
             bulk_consistency.check(server.conninfo())
     finally:
         with server.connect() as connection:
-            connection.execute("DELETE FROM load.sale WHERE batch = -1")
+            connection.execute("DELETE FROM load.lineitem WHERE batch = -1")
             connection.execute("DELETE FROM load.ledger WHERE batch = -1")
     bulk_consistency.check(server.conninfo())
 
@@ -192,9 +200,17 @@ def test_a_load_brings_every_batch_and_archives_it_twice(server: Server) -> None
     result = bulk_driver.run(server.conninfo(), LOAD, heard)
     assert (heard.began, heard.ended) == (1, 1)
     assert sorted(batch.number for batch in result.batches) == list(range(1, LOAD.batches + 1))
-    loaded = "SELECT (SELECT count(*) FROM load.sale WHERE batch > 0) + count(*) FROM load.audit"
-    assert number(server, loaded) == result.rows == LOAD.batches * LOAD.batch_rows
-    assert len(bulk_consistency.check(server.conninfo())) == 5
+    loaded = (
+        "SELECT (SELECT count(*) FROM load.lineitem WHERE batch > 0) + count(*) FROM load.orders"
+    )
+    assert number(server, loaded) == result.rows
+    orders = LOAD.batches * LOAD.batch_orders
+    assert number(server, "SELECT count(*) FROM load.orders") == orders
+    assert len(bulk_consistency.check(server.conninfo())) == 6
+    # The tables have grown by what was asked for, and the base was as large as it should be.
+    lines = number(server, "SELECT pg_relation_size('load.lineitem')")
+    grown = lines + number(server, "SELECT pg_relation_size('load.orders')")
+    assert grown == pytest.approx((LOAD.base_mb + LOAD.load_mb) * 2**20, rel=0.1)
     assert number(server, "SELECT load.await_archiver(0) * 0") == 0
     assert number(server, "SELECT failed_count FROM pg_stat_archiver") == 0
     assert missing_copies(server.base.parent / "copies") == set()
@@ -203,8 +219,8 @@ def test_a_load_brings_every_batch_and_archives_it_twice(server: Server) -> None
 def test_no_batch_begins_while_the_archiver_is_behind(server: Server) -> None:
     """The archiver stands still: the load must not run away from it, and goes on after it."""
     with server.connect() as connection:
-        connection.execute("DELETE FROM load.sale WHERE batch > 0")
-        connection.execute("TRUNCATE load.audit")
+        connection.execute("DELETE FROM load.lineitem WHERE batch > 0")
+        connection.execute("TRUNCATE load.orders")
         connection.execute("DELETE FROM load.ledger WHERE batch > 0")
         connection.execute("SELECT load.await_archiver(0)")
     sound = server.settings["archive_command"]
@@ -233,7 +249,7 @@ def test_no_batch_begins_while_the_archiver_is_behind(server: Server) -> None:
 
 def test_scans_end_when_their_time_is_over_and_change_nothing(server: Server) -> None:
     scans = replace(LOAD, phase=Phase.READ, clients=2, scan_s=1)
-    rows = number(server, "SELECT count(*) FROM load.sale")
+    rows = number(server, "SELECT count(*) FROM load.lineitem")
     result = bulk_driver.run(server.conninfo(), scans)
     assert {batch.rows for batch in result.batches} == {rows}
     assert 1.0 <= result.elapsed_s < 20.0
@@ -244,19 +260,32 @@ def test_scans_end_when_their_time_is_over_and_change_nothing(server: Server) ->
     ("break_it", "mend_it", "says"),
     [
         (
-            "UPDATE load.sale SET amount = amount + 1 WHERE id = (SELECT max(id) FROM load.sale)",
-            "UPDATE load.sale SET amount = amount - 1 WHERE id = (SELECT max(id) FROM load.sale)",
-            "each batch has its sales",
+            "UPDATE load.lineitem SET l_extendedprice = l_extendedprice + 0.01"
+            " WHERE ctid = (SELECT max(ctid) FROM load.lineitem)",
+            "UPDATE load.lineitem SET l_extendedprice = l_extendedprice - 0.01"
+            " WHERE ctid = (SELECT max(ctid) FROM load.lineitem)",
+            "each batch has its lines",
         ),
         (
-            "INSERT INTO load.audit VALUES (-1, 0, 'of no batch')",
-            "DELETE FROM load.audit WHERE batch = -1",
-            "each batch has its audit rows",
+            "UPDATE load.orders SET batch = -1 WHERE ctid ="
+            " (SELECT min(ctid) FROM load.orders WHERE batch = 1)",
+            "UPDATE load.orders SET batch = 1 WHERE batch = -1",
+            "each batch has its orders",
+        ),
+        (
+            "UPDATE load.lineitem SET l_linenumber = 9 WHERE batch = 1 AND l_linenumber = 1",
+            "UPDATE load.lineitem SET l_linenumber = 1 WHERE batch = 1 AND l_linenumber = 9",
+            "the lines of an order are numbered",
+        ),
+        (
+            "UPDATE load.orders SET o_orderkey = -o_orderkey WHERE batch = 1",
+            "UPDATE load.orders SET o_orderkey = -o_orderkey WHERE batch = 1",
+            "each line that was loaded has its order",
         ),
         (
             "INSERT INTO load.ledger VALUES (-1, 1, 1, 0, 0)",
             "DELETE FROM load.ledger WHERE batch = -1",
-            "each batch has its sales",
+            "each batch has its lines",
         ),
     ],
 )
@@ -277,8 +306,8 @@ def test_an_acknowledged_batch_that_is_lost_fails_the_run(server: Server) -> Non
     """The server forgets one batch of the ledger while it is loaded."""
     few = replace(LOAD, load_mb=1, clients=4, unarchived_max=0)
     with server.connect() as connection:
-        connection.execute("DELETE FROM load.sale WHERE batch > 0")
-        connection.execute("TRUNCATE load.audit")
+        connection.execute("DELETE FROM load.lineitem WHERE batch > 0")
+        connection.execute("TRUNCATE load.orders")
         connection.execute("DELETE FROM load.ledger WHERE batch > 0")
         connection.execute(
             "CREATE FUNCTION load.lose() RETURNS trigger LANGUAGE plpgsql AS"
@@ -291,7 +320,7 @@ def test_an_acknowledged_batch_that_is_lost_fails_the_run(server: Server) -> Non
         try:
             with pytest.raises(BulkError, match="1 acknowledged batches are not in the database"):
                 bulk_driver.run(server.conninfo(), few)
-            with pytest.raises(InconsistentError, match="each batch has its sales"):
+            with pytest.raises(InconsistentError, match="each batch has its lines"):
                 bulk_consistency.check(server.conninfo())
         finally:
             connection.execute("DROP TRIGGER lose ON load.ledger")
@@ -323,8 +352,8 @@ class Interrupting(Observer):
 def test_an_interrupt_ends_every_client_in_what_it_does(server: Server, phase: Phase) -> None:
     endless = replace(LOAD, phase=phase, load_mb=4096, clients=2, scan_s=3600)
     with server.connect() as connection:
-        connection.execute("DELETE FROM load.sale WHERE batch > 0")
-        connection.execute("TRUNCATE load.audit")
+        connection.execute("DELETE FROM load.lineitem WHERE batch > 0")
+        connection.execute("TRUNCATE load.orders")
         connection.execute("DELETE FROM load.ledger WHERE batch > 0")
     with pytest.raises(KeyboardInterrupt):
         bulk_driver.run(server.conninfo(), endless, Interrupting())

@@ -67,7 +67,7 @@ def test_archived_copies_and_hot_tables_pass_the_device_that_they_were_moved_to(
         assert found[name].duration_s == found[name].measured_s > 0
         assert found[name].workload == "load"
         assert sum(step.rows for step in found[name].steps) == found[name].facts["rows"]
-        assert len(found[name].consistency) == 5
+        assert len(found[name].consistency) == 6
     scans = found["reads-on-flash"]
     assert scans.duration_s == 0.0
     assert scans.devices["flash"]["read_bytes"] > 4 * 2**20

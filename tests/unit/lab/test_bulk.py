@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: PostgreSQL
 """The load workload without a server: its blocks of rows, its figures, its archive_command."""
 
+import csv
+import io
 import subprocess
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from pgflash.errors import UsageError
 from pgflash_lab.bulk.archive import archive_command, missing_copies
-from pgflash_lab.bulk.driver import make_blocks
-from pgflash_lab.bulk.model import ROW_BYTES, Batch, BulkParameters, BulkResult
+from pgflash_lab.bulk.driver import Block, make_blocks
+from pgflash_lab.bulk.model import (
+    BLOCKS,
+    LINE_BYTES,
+    ORDER_BYTES,
+    Batch,
+    BulkParameters,
+    BulkResult,
+)
 from pgflash_lab.bulk.workload import _around, _figures, _steps
 from pgflash_lab.scenario import load_scenario
 from support.workloads import parameters_of
@@ -32,24 +43,60 @@ def result_of(*ended_s: float) -> BulkResult:
     )
 
 
-def test_a_block_has_the_rows_and_sums_that_the_ledger_is_told() -> None:
-    for block in make_blocks(LOAD, count=2):
-        sales = [line.split(b"\t") for line in block.sales.splitlines()]
-        audits = [line.split(b"\t") for line in block.audits.splitlines()]
-        assert (len(sales), len(audits)) == (LOAD.sale_rows, LOAD.audit_rows)
-        assert sum(int(amount) for _, amount, _ in sales) == block.sale_amount
-        assert sum(int(amount) for amount, _ in audits) == block.audit_amount
+def read(text: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text.decode())))
 
 
-def test_blocks_are_the_same_for_the_same_seed_and_differ_from_each_other() -> None:
-    first, second = make_blocks(LOAD, count=2)
-    assert make_blocks(LOAD, count=1) == (first,)
-    assert first.sales != second.sales
+@pytest.fixture(scope="module")
+def blocks() -> tuple[Block, ...]:
+    return make_blocks(LOAD)
 
 
-def test_a_load_has_as_many_bytes_as_were_asked_for() -> None:
-    row_bytes = LOAD.batches * LOAD.batch_rows * ROW_BYTES
-    assert row_bytes == pytest.approx(LOAD.load_mb * 2**20, rel=0.05)
+def test_a_block_has_orders_with_all_their_lines_and_the_sums_that_the_ledger_is_told(
+    blocks: tuple[Block, ...],
+) -> None:
+    assert len(blocks) == BLOCKS
+    for block in blocks:
+        orders, lines = read(block.orders), read(block.lines)
+        assert (len(orders), len(lines)) == (block.order_rows, block.line_rows)
+        assert len(orders) == LOAD.batch_orders
+        assert [len(row) for row in (orders[0], lines[0])] == [9, 16]
+        assert sum(Decimal(order[3]) for order in orders) == block.order_amount
+        assert sum(Decimal(line[5]) for line in lines) == block.line_amount
+        # Lines are numbered from 1 within their order, and each order has some.
+        numbers: dict[str, list[int]] = {}
+        for line in lines:
+            numbers.setdefault(line[0], []).append(int(line[3]))
+        assert list(numbers) == [order[0] for order in orders]
+        assert all(found == [*range(1, len(found) + 1)] for found in numbers.values())
+
+
+def test_blocks_are_the_same_for_the_same_seed_and_share_no_order(
+    blocks: tuple[Block, ...],
+) -> None:
+    assert make_blocks(LOAD) == blocks
+    keys = [order[0] for block in blocks for order in read(block.orders)]
+    assert len(keys) == len(set(keys))
+
+
+def test_another_seed_loads_another_part_of_a_database_as_large_as_the_base() -> None:
+    large = replace(LOAD, base_mb=1024, batch_kb=512)
+    scale_factor, part, parts = large.source(BLOCKS * large.batch_orders)
+    # Six million lines at scale factor 1, of 152 bytes each.
+    assert scale_factor == pytest.approx(1024 * 2**20 / 152 / 6e6)
+    assert 1 <= part <= parts
+    assert replace(large, seed=2).source(BLOCKS * large.batch_orders)[1] != part
+    # What a part has suffices for all blocks.
+    assert scale_factor * 1.5e6 / parts >= BLOCKS * large.batch_orders
+    # A small base has not enough rows: then they are those of a larger one.
+    small = replace(large, base_mb=1)
+    assert small.source(BLOCKS * small.batch_orders)[0] > small.base_scale_factor
+
+
+def test_a_load_has_as_many_bytes_as_were_asked_for(blocks: tuple[Block, ...]) -> None:
+    lines = sum(block.line_rows for block in blocks) / BLOCKS
+    batch = lines * LINE_BYTES + LOAD.batch_orders * ORDER_BYTES
+    assert LOAD.batches * batch == pytest.approx(LOAD.load_mb * 2**20, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +105,7 @@ def test_a_load_has_as_many_bytes_as_were_asked_for() -> None:
         ({"phase": "think"}, 'no "think"'),
         ({"load_mb": "0"}, "load_mb must be at least 1"),
         ({"unarchived_max": "-1"}, "unarchived_max must not be negative"),
-        ({"batch_kb": "1"}, "less than a row"),
+        ({"batch_kb": "0"}, "batch_kb must be at least 1"),
     ],
 )
 def test_what_cannot_be_run_is_refused(wrong: dict[str, str], says: str) -> None:

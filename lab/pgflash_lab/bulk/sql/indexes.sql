@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: PostgreSQL
 
-ALTER TABLE load.sale ADD CONSTRAINT sale_pkey PRIMARY KEY (id);
+-- New rows go to its end.
+ALTER TABLE load.lineitem
+	ADD CONSTRAINT lineitem_pkey PRIMARY KEY (batch, l_orderkey, l_linenumber);
 
 -- New rows go to leaves all over it.
-CREATE INDEX sale_account ON load.sale (account);
+CREATE INDEX lineitem_part ON load.lineitem (l_partkey);
