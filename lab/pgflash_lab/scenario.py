@@ -173,7 +173,8 @@ def _refuse_unknown(data: Mapping[str, Any], known: set[str], where: str) -> Non
     for key in data:
         if key not in known:
             raise ScenarioError(
-                f'"{where}" has no parameter "{key}"', hint=f"Known: {', '.join(sorted(known))}."
+                f'{where}: there is no parameter "{key}"',
+                hint=f"Known: {', '.join(sorted(known))}.",
             )
 
 

@@ -32,6 +32,7 @@ def test_the_list_names_scenarios_presets_and_parameters(
     assert "oltp-approaches: " in text
     assert "demo" in text
     assert "warehouses=20" in text
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_the_list_as_json_and_csv(capsys: pytest.CaptureFixture[str]) -> None:

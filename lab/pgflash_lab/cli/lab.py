@@ -13,6 +13,7 @@ from pgflash.cli.output import print_json, print_rows, say, say_table, write_pag
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
 from pgflash.model.awr import ReportTable, Unit
+from pgflash.report.lines import WIDTH, wrap
 from pgflash_lab import api
 from pgflash_lab.cli.options import runs_option
 from pgflash_lab.model.run import Run
@@ -53,12 +54,17 @@ def list_command(*, form: str) -> None:
     scenarios = api.lab_list()
     if form == "table":
         for one in scenarios:
-            say(f"{one.name}: {one.title}")
-            say("", *one.about.split("\n"), "")
-            say(f"  presets: {', '.join(one.presets) or 'none'}")
-            say(f"  approaches: {', '.join(a.name for a in one.approaches)}")
             settings = ", ".join(f"{k}={v}" for k, v in one.parameters.as_text().items() if v)
-            say(f"  parameters: {settings}")
+            say(f"{one.name}: {one.title}")
+            say("", *wrap(" ".join(one.about.split()), WIDTH), "")
+            for title, listed in (
+                ("presets", ", ".join(one.presets) or "none"),
+                ("approaches", ", ".join(a.name for a in one.approaches)),
+                ("parameters", settings),
+            ):
+                first, *more = wrap(f"{title}: {listed}", WIDTH - 4)
+                say(f"  {first}", *(f"    {line}" for line in more))
+            say("")
         return
     head = ("scenario", "title", "presets", "approaches")
     rows = [
@@ -246,7 +252,7 @@ def _print_run(run: Run, form: str) -> None:
     )
     say_table(table)
     for sentence in api.sentences_of(run):
-        say("", sentence)
+        say("", *wrap(sentence, WIDTH))
 
 
 def _csv_rows(run: Run) -> list[tuple[str, ...]]:

@@ -7,7 +7,7 @@ was stopped is mentioned beside the figure that it weakens.
 
 from collections.abc import Sequence
 
-from pgflash.model.words import figure, percent
+from pgflash.model.words import figure, percent, sentence
 from pgflash_lab.model.run import Run
 from pgflash_lab.model.summary import COUNTED, Summary, base_of, paired_ratio, ratio
 
@@ -48,33 +48,34 @@ def headline(run: Run, summaries: Sequence[Summary]) -> str:
         value = ratio(summaries, approach.name)
         if value is None or base_of(approach) == approach.name:
             continue
-        means = MEANS.get(approach.name, f"as “{approach.title}”")
-        parts.setdefault(base_of(approach), []).append(f"{figure(value)} times {means}")
+        how = "as fast" if known[base_of(approach)].duration_s else "as many"
+        means = MEANS.get(approach.name, f"with “{approach.title}”")
+        parts.setdefault(base_of(approach), []).append(f"{figure(value)} times {how} {means}")
     if not parts:
         return "This run has no approach to compare with a baseline yet."
     where = "on emulated devices " if run.emulated_devices else ""
-    said = [
-        f"against {_base_pace(known[base])}, the same server {where}did {_joined(those)}"
-        for base, those in parts.items()
-    ]
-    text = "; ".join(said)
-    return f"{text[0].upper()}{text[1:]}."
+    return " ".join(
+        f"{_base_pace(known[base], where)} {_joined(those)}." for base, those in parts.items()
+    )
 
 
-def _base_pace(base: Summary) -> str:
-    """Say how fast the baseline was, in the terms of its workload."""
+def _base_pace(base: Summary, where: str) -> str:
+    """Begin to say how the server did, with the baseline in the terms of its workload."""
+    how = "everything on the array" if _is_plain(base) else f"“{base.approach.title}”"
     if base.duration_s:
-        return f"{figure(base.duration_s)} seconds as “{base.approach.title}”"
+        done = f"{where}the server took {figure(base.duration_s)} seconds with {how}; it was"
+        return sentence(done)
     # The read phase of a load scans; its batches are those of the write phase.
     counted = COUNTED.get(base.middle.workload, "operations")
     what = "operations" if counted == "batches" else counted
-    where = "with everything on the array" if _is_plain(base) else f"as “{base.approach.title}”"
-    return f"{figure(base.tpm)} {what} a minute {where}"
+    return sentence(f"{where}the server did {figure(base.tpm)} {what} a minute with {how}, and")
 
 
 def _is_plain(summary: Summary) -> bool:
+    """Tell whether an approach has everything on the array."""
     approach = summary.approach
-    return {approach.data, approach.wal} == {"array"} and not approach.cache
+    places = {approach.data, approach.wal, approach.temp, approach.archive} - {""}
+    return places == {"array"} and not approach.cache and not approach.objects
 
 
 def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:

@@ -33,6 +33,7 @@ from pgflash_lab.warehouse.model import (
     StepResult,
     WarehouseParameters,
     WarehouseResult,
+    is_query,
 )
 from pgflash_lab.warehouse.parameters import draw_values, validation_values
 from pgflash_lab.warehouse.texts import fill_in, read_query, read_sql
@@ -186,7 +187,7 @@ def _run_step(
     session: Connection, parameters: WarehouseParameters, name: str, *, stream: int, clock: _Clock
 ) -> StepResult:
     """Run one query or refresh function."""
-    refresh = name.startswith("RF")
+    refresh = not is_query(name)
     if refresh:
         # Stream k uses set k; a single stream uses the first one.
         text = fill_in(read_sql(f"{name.lower()}.sql"), {"set": max(stream, 1)})

@@ -109,6 +109,11 @@ class WarehouseParameters(Parameters):
         return tuple(query for query in STREAM_ORDERS[stream] if query in chosen)
 
 
+def is_query(step: str) -> bool:
+    """Tell whether a step's name is a query's: a refresh function is none."""
+    return not step.startswith("RF")
+
+
 def order_key_type(scale_factor: float) -> str:
     """Return the SQL type of order keys: of four bytes, if that is enough."""
     return "integer" if _ORDER_KEY_MAX * scale_factor <= _INTEGER_MAX else "bigint"
@@ -170,6 +175,11 @@ class StepResult:
     #: Digest of the rows, in order; empty for refresh functions.
     digest: str = ""
     use: Use | None = None
+
+    @property
+    def is_query(self) -> bool:
+        """Tell whether it is a query: a refresh function is none."""
+        return is_query(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,8 +163,9 @@ def _server_cpu_s(server: Server) -> float:
 
 
 def figures(result: WarehouseResult) -> Figures:
-    """Return the result in the lab's terms: a transaction is a query or refresh function."""
-    count = len(result.steps)
+    """Return the result in the lab's terms: a transaction is a query."""
+    queries = [step for step in result.steps if step.is_query]
+    count = len(queries)
     facts = _facts(result)
     return Figures(
         started_at=result.started_at,
@@ -172,7 +173,7 @@ def figures(result: WarehouseResult) -> Figures:
         transactions=count,
         transactions_all=count,
         tpm=60 * count / result.elapsed_s,
-        latency=_latency(result.steps),
+        latency=_latency(queries),
         duration_s=result.elapsed_s,
         steps=tuple(_step(step, result.parameters) for step in result.steps),
         facts=facts,

@@ -142,6 +142,8 @@ class PredictionChecks:
         worst = self.worst
         if self.median_error is None or worst is None or worst.error is None:
             return "Nothing could be predicted."
+        if len(self.errors) == 1:
+            return f"The error of the only prediction is {change(worst.error)} ({worst.title})."
         return (
             f"The median error of {len(self.errors)} predictions is "
             f"{percent(self.median_error)}, the worst is {change(worst.error)} "

@@ -270,7 +270,9 @@ def columns(prefix: str, labels: Sequence[str], series: Sequence[Series], *, tit
                 top = frame.y(value)
                 rects.append(_bar(left, top, width, frame.y(0) - top, _fill(prefix, one)))
         drawn.append(_element("g", Markup("").join(rects)))
-    every = math.ceil(len(labels) / 16)
+    # As many labels as there is room for, at 7 units a letter.
+    room = (frame.x(1) - frame.x(0)) / (7 * max(map(len, labels), default=1) + 8)
+    every = math.ceil(1 / room)
     for place, label in enumerate(labels):
         if place % every == 0:
             drawn.append(_text(frame.x(place + 0.5), frame.height - 7, label, anchor="middle"))

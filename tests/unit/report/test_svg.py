@@ -109,6 +109,17 @@ def test_bars_are_as_high_as_their_counts() -> None:
     assert heights[2] / heights[1] == pytest.approx(0.25, abs=0.01)
 
 
+@pytest.mark.parametrize(("count", "named"), [(22, 22), (60, 20)])
+def test_as_many_columns_are_named_as_there_is_room_for(count: int, named: int) -> None:
+    queries = [f"Q{number}" for number in range(1, count + 1)]
+    drawing = svg.columns("p", queries, [series("a", *[1.0] * count)], title="t")
+    assert len([one for one in labels(drawing) if one.startswith("Q")]) == named
+    # Words that are as wide as a quarter of the drawing: only some of them fit.
+    words = ["w" * 30] * 8
+    drawing = svg.columns("p", words, [series("a", *[1.0] * 8)], title="t")
+    assert labels(drawing).count(words[0]) in (2, 3)
+
+
 def test_long_periods_name_the_days() -> None:
     times = [(3600.0 * hour, 3600.0 * (hour + 1)) for hour in range(72)]
     found = labels(svg.areas("p", times, [series("a", *[1.0] * 72)], title="t"))

@@ -13,6 +13,7 @@ from functools import cached_property
 from pgflash_lab.model.formula import Value
 from pgflash_lab.model.run import Approach, Attempt, Run
 from pgflash_lab.model.summary import BASELINE, summarize
+from pgflash_lab.warehouse.model import is_query
 
 _ALL = "all-on-flash"
 
@@ -42,7 +43,7 @@ class Pairs:
     def queries(self) -> Iterator[Mapping[str, Value]]:
         """Yield the main pair's queries, and those of pairs that differ from it only in these.
 
-        Each with the approaches that ran it.
+        Each with the approaches that ran it.  A refresh function is no query.
         """
         main = self._main
         if main is None:
@@ -56,7 +57,8 @@ class Pairs:
         for one in alike:
             for attempt, found in ((one.array, array), (one.flash, flash)):
                 for step in attempt.steps:
-                    found.setdefault(step.name, attempt.approach)
+                    if is_query(step.name):
+                        found.setdefault(step.name, attempt.approach)
         for name in sorted(array.keys() & flash.keys(), key=_by_number):
             yield {"query": name, "array": array[name], "flash": flash[name]}
 
@@ -153,12 +155,12 @@ class Pairs:
 
 def _common(attempts: Collection[Attempt]) -> list[str]:
     """Return the queries that all of these attempts ran, in the order of their numbers."""
-    sets = [{step.name for step in one.steps} for one in attempts]
+    sets = [{step.name for step in one.steps if is_query(step.name)} for one in attempts]
     return sorted(set.intersection(*sets), key=_by_number) if sets else []
 
 
-def _by_number(name: str) -> tuple[bool, int, str]:
-    """Return a sort key: Q1 to Q22, then the refresh functions, each by stream."""
+def _by_number(name: str) -> tuple[int, str]:
+    """Return a sort key: Q1 to Q22, each by stream."""
     first, _, _stream = name.partition(" ")
     digits = "".join(letter for letter in first if letter.isdigit())
-    return name.startswith("RF"), int(digits or 0), name
+    return int(digits or 0), name

@@ -113,6 +113,16 @@ def test_queries_agree_where_the_ratio_and_query_18_are_the_papers() -> None:
     )
 
 
+def test_refresh_functions_are_no_queries() -> None:
+    array, flash = ({"RF1": 3.0, **times, "RF2": 4.0} for times in (ON_ARRAY, ON_FLASH))
+    page = page_of((ARRAY, queries(ARRAY, array)), (FLASH, queries(FLASH, flash)))
+    assert "4 queries took 50.0 s on the array and 20.0 s on flash" in page.sentences[0]
+    assert "All 4 queries, times faster on flash" in says(page, "fig-4")
+    ours = page.exhibit("fig-4").ours
+    assert ours is not None
+    assert [row.cells[0] for row in ours.rows] == ["Q1", "Q6", "Q18", "Q20", "all"]
+
+
 def test_queries_that_gain_little_differ() -> None:
     slow = {name: elapsed_s / 1.2 for name, elapsed_s in ON_ARRAY.items()}
     page = page_of((ARRAY, queries(ARRAY, ON_ARRAY)), (FLASH, queries(FLASH, slow)))

@@ -100,6 +100,15 @@ def test_a_result_is_a_duration_with_steps() -> None:
     assert (found.latency.max_ms, found.latency.mean_ms) == (3000.0, 2000.0)
 
 
+def test_refresh_functions_are_steps_and_no_queries() -> None:
+    refresh = StepResult(name="RF1", stream=0, started_s=4.0, elapsed_s=9.0, rows=15)
+    found = figures(result(steps=(*result().steps, refresh), elapsed_s=13.0))
+    assert [one.name for one in found.steps] == ["Q6", "Q1", "RF1"]
+    assert found.transactions == found.transactions_all == found.latency.count == 2
+    assert found.tpm == pytest.approx(60 * 2 / 13)
+    assert found.latency.max_ms == 3000.0
+
+
 def test_facts_are_by_step_and_summed_up() -> None:
     facts = figures(result()).facts
     assert facts["Q1.temp_write_s"] == 0.25
