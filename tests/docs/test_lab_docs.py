@@ -5,6 +5,7 @@ import dataclasses
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from pgflash_lab.report import result
@@ -43,6 +44,21 @@ def test_every_approach_is_documented() -> None:
         assert name in guide
         for approach in load_scenario(name).approaches:
             assert f"| {approach.name} |" in guide or f"`{approach.name}`" in guide
+
+
+def test_each_row_of_the_papers_has_a_verdict() -> None:
+    page = (REPOSITORY / "docs/reference/papers.md").read_text()
+    rows = re.findall(r"^\| (\d{3})-(\d+) \| .+ \| (yes|partly|no|n/a) \|$", page, re.MULTILINE)
+    numbers: dict[str, list[int]] = {}
+    for paper, number, _ in rows:
+        numbers.setdefault(paper, []).append(int(number))
+    assert list(numbers) == ["000", "001", "002", "003", "004"]
+    assert all(found == [*range(1, len(found) + 1)] for found in numbers.values())
+    count = Counter(verdict for _, _, verdict in rows)
+    assert (
+        f"Of {len(rows)} rows, {count['yes']} are there, {count['partly']} partly, "
+        f"{count['no']} not, and {count['n/a']} do not apply."
+    ) in " ".join(page.split())
 
 
 def test_every_key_of_a_result_is_documented() -> None:

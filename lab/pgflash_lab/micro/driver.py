@@ -85,7 +85,7 @@ def run(
     log = Operations()
     for path in log_files(log_prefix, ended.pid):
         with path.open(encoding="ascii") as lines:
-            read_operations(lines, log)
+            read_operations(lines, log, paced=parameters.rate_tps > 0)
     if not log.ends_us:
         raise MicroError("no operation ended during the run", hint="Run longer.")
     after = _changes(conninfo)
@@ -127,17 +127,22 @@ def pgbench_command(
         f"--jobs={parameters.threads}",
         f"--time={RAMP_UP_S + parameters.measure_s}",
         f"--random-seed={parameters.seed}",
+        *([f"--rate={parameters.rate_tps}"] if parameters.rate_tps else ()),
         *(f"--define={name}={value}" for name, value in variables.items()),
         f"--file={script}",
         conninfo,
     ]
 
 
-def read_operations(lines: Iterable[str], log: Operations) -> None:
-    """Add the lines of one of pgbench's logs: client, number, us, script, end s, end us."""
+def read_operations(lines: Iterable[str], log: Operations, *, paced: bool = False) -> None:
+    """Add the lines of one of pgbench's logs: client, number, us, script, end s, end us.
+
+    With a rate, a line ends with how late its operation began.
+    """
     for number, line in enumerate(lines, start=1):
         try:
-            client, _, latency, _, end_s, end_us = (int(word) for word in line.split())
+            numbers = [int(word) for word in line.split()]
+            client, _, latency, _, end_s, end_us = numbers[: -1 if paced else None]
         except ValueError as error:
             raise MicroError(
                 f"pgbench's log has an unexpected line {number}: {line.strip()!r}"

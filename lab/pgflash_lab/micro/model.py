@@ -53,6 +53,8 @@ class MicroParameters(Parameters):
     pattern: Pattern = Pattern.RANDOM_READ
     #: How much one operation of sequential-write writes.
     write_mb: int = 16
+    #: Operations that all clients together begin in a second; 0: as many as they can.
+    rate_tps: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -60,6 +62,7 @@ class MicroParameters(Parameters):
         # was made.
         Parameters.__post_init__(self)
         self.require_least(1, "measure_s", "table_mb", "write_mb")
+        self.require_least(0, "rate_tps")
         require(self.warmup_s == 0, "warmup_s", "must be 0: the buffers are too few to warm up")
         require(self.clients % 2 == 0, "clients", "must be even: half of them for each table")
 

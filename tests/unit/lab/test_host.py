@@ -44,6 +44,7 @@ def test_a_second_is_shares_that_add_up() -> None:
     second = cpu_second(before, after, at_s=3.0)
     assert second is not None
     assert (second.user, second.system, second.iowait, second.idle) == (0.25, 0.25, 0.25, 0.25)
+    assert second.steal == 0.125  # a part of the system's
 
 
 def test_no_time_is_no_second() -> None:

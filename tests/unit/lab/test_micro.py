@@ -20,6 +20,14 @@ def test_even_clients_work_on_the_array_and_odd_ones_on_flash() -> None:
     assert log.ends_us == [100_500_000, 100_500_001]
 
 
+def test_with_a_rate_a_line_ends_with_its_lag() -> None:
+    log = Operations()
+    read_operations(["0 1 11000 0 100 500000 77\n"], log, paced=True)
+    assert (log.sides, log.latencies_us) == ([Side.ARRAY], [11_000])
+    with pytest.raises(MicroError, match="unexpected line 1"):
+        read_operations(["0 1 11000 0 100 500000\n"], Operations(), paced=True)
+
+
 @pytest.mark.parametrize("line", ["0 1 failed 0 100 500000", "0 1 11000 0 100", "nonsense"])
 def test_a_line_that_is_none_of_an_operation_is_refused(line: str) -> None:
     with pytest.raises(MicroError, match="unexpected line 1"):
@@ -34,6 +42,7 @@ def test_a_line_that_is_none_of_an_operation_is_refused(line: str) -> None:
         ({"clients": "0"}, "clients must be at least 1"),
         ({"table_mb": "0"}, "table_mb must be at least 1"),
         ({"warmup_s": "1"}, "warmup_s must be 0"),
+        ({"rate_tps": "-1"}, "rate_tps must not be negative"),
     ],
 )
 def test_what_cannot_be_run_is_refused(wrong: dict[str, str], says: str) -> None:

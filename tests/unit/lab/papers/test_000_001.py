@@ -8,6 +8,7 @@ import pytest
 
 from pgflash.model.awr import AwrReport, plain
 from pgflash_lab.model.exhibit import Exhibit, PaperPage, Verdict
+from pgflash_lab.model.paper import read_paper
 from pgflash_lab.model.run import Run
 from pgflash_lab.report.paper import build_paper, render_paper_html, render_paper_text
 from pgflash_lab.report.paper.host import lines_chart
@@ -108,6 +109,18 @@ def test_where_nothing_changes_nothing_agrees() -> None:
         assert page.exhibit(name).verdict in (Verdict.DIFFERS, Verdict.NOT_SHOWN), name
     for name in ("fig-4", "fig-5", "fig-7", "fig-8", "fig-9", "fig-12"):
         assert denied(page.exhibit(name)), name
+
+
+def test_the_host_of_paper_001_is_shown_in_all_columns_of_vmstat() -> None:
+    page = page_of(run_001())
+    printed = read_paper("001").exhibit("vmstat-disk")
+    host = page.exhibit("vmstat-disk").ours
+    assert host is not None
+    assert [one.name for one in host.columns][1:] == list(printed.columns)
+    # The run is the paper's own figures: memory in kilobytes, processors in per cent.
+    first = [int(cell) for cell in printed.rows[0]]
+    assert host.rows[0].cells[3:7] == tuple(1024 * number for number in first[2:6])
+    assert host.rows[0].cells[13:] == tuple(number / 100 for number in first[12:])
 
 
 def test_a_cache_that_changes_nothing_does_not_agree_with_paper_001() -> None:
