@@ -2,7 +2,7 @@
 # extension); this one makes the environment, calls them in order, and runs what
 # spans rooms.  `make help` lists the targets.
 #
-#	PG=15..18       the PostgreSQL major to build and test against (18)
+#	PG=15..19       the PostgreSQL major to build and test against (18); 18-uring: one built with io_uring
 #	PG_CONFIG=PATH  build against this installation instead of one of tools/pg.py
 #	PREFIX=FOLDER   make install: where the manual and completions go, below share (/usr/local)
 #	V=1             show the commands and every test's name
@@ -50,7 +50,7 @@ help:
 	@echo 'make example-report  docs/examples/ anew: a report and a comparison, in eight minutes'
 	@echo 'make predictions     the predictions that tests and docs/guide/advise.md hold, of runs in out/ (RUNS="DIR ...")'
 	@echo 'make images          docs/images/ anew: the live page under a small load, the heads of reports (2 minutes)'
-	@echo 'make test            all tests, on every PostgreSQL from 15 to 18 that can be had (PG=17: that one)'
+	@echo 'make test            all tests, on every PostgreSQL from 15 to 19 that can be had (PG=17: that one)'
 	@echo 'make build           core, emulator, extension and the pgflash command'
 	@echo 'make install         the extension into your own server (sudo, PG_CONFIG=/usr/bin/pg_config)'
 	@echo 'make uninstall       take it out again (sudo, PG_CONFIG=/usr/bin/pg_config)'
@@ -70,7 +70,7 @@ help:
 	@echo 'make lock            write the requirements files anew (needs uv)'
 	@echo 'make clean           remove what was built; .venv and the PostgreSQL cache stay'
 	@echo
-	@echo 'PG=15..18 picks the server, PG_CONFIG=PATH names one, V=1 is verbose.'
+	@echo 'PG=15..19 picks the server, PG_CONFIG=PATH names one, V=1 is verbose.'
 
 # ---- environment
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Fixtures for all tests: PostgreSQL installations and private servers.
 
-`--pg-major` (or PG in the environment) picks the server.  Tests of the extension bear
-the mark `extension` and are repeated on every major that can be had.
+`--pg-major` (or PG in the environment) picks the server, by a name of tools/pg.py.  Tests of the
+extension bear the mark `extension` and are repeated on every major that can be had.
 """
 
 import os
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+import pg
 from pgflash.collect import live
-from pgflash_lab.postgres import MAJORS, PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory, build_install, find_install, forget_used_data
 from support.patience import PATIENCE_S
 from support.plausible import hold_all
@@ -50,10 +51,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--pg-major",
-        type=int,
-        choices=MAJORS,
-        default=int(os.environ.get("PG") or 18),
-        help="the PostgreSQL major to test against",
+        choices=pg.NAMES,
+        default=os.environ.get("PG") or "18",
+        help="the PostgreSQL to test against",
     )
     parser.addoption(
         "--no-controls", action="store_true", help="leave out what breaks pgflash on purpose"

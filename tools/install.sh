@@ -68,8 +68,8 @@ case $(uname -sm) in
 *) fail "pgflash runs on Linux, on x86-64 or 64-bit ARM, and this is $(uname -sm)." ;;
 esac
 case $major in
-15 | 16 | 17 | 18) ;;
-*) fail "pgflash is for PostgreSQL 15 to 18, and $named is of $version." ;;
+15 | 16 | 17 | 18 | 19) ;;
+*) fail "pgflash is for PostgreSQL 15 to 19, and $named is of $version." ;;
 esac
 if [ ! -e "$("$pg_config" --includedir-server)/postgres.h" ] || [ ! -e "$("$pg_config" --pgxs)" ]; then
 	fail "PostgreSQL $version has no files for building extensions ($("$pg_config" --includedir-server))." \

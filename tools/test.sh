@@ -3,8 +3,8 @@
 # All tests.  `make test` calls it when environment and rooms are built.
 #
 # First the C rooms under prove, then everything Python on one PostgreSQL (18), and beside
-# it the tests marked `extension` on 17, 16 and 15, without the negative controls, which
-# 18 runs.  PG=n in the environment means: all of it, on that major only.  Seven tests for
+# it the tests marked `extension` on 19, 17, 16 and 15, without the negative controls, which
+# 18 runs.  PG=n in the environment means: all of it, on that one only.  Eight tests for
 # two processors run at a time (JOBS=n: so many), since most of them wait for servers; 18
 # has four times the work of another major, and as many more of them.  A failure does not
 # stop the rest; the summary at the end says what ran, what failed and what could not run
@@ -19,7 +19,7 @@ summary=$kept/summary
 export PGFLASH_SKIPS=$kept/skips # what pytest did not try, and why
 touch "$summary" "$PGFLASH_SKIPS"
 verbosity=()
-jobs=${JOBS:-$(($(nproc) * 7 / 2))}
+jobs=${JOBS:-$(($(nproc) * 4))}
 [ "${V:-}" = 1 ] && verbosity=(-v)
 
 # step TITLE COMMAND... : run it, remember how it ended.
@@ -67,16 +67,16 @@ if [ -n "${PG:-}" ]; then
 else
 	# The other files need not even be looked at.
 	mapfile -t marked < <(grep -rl --include='test_*.py' 'mark\.extension' tests | sort)
-	share=$(((jobs + 6) / 7))
+	share=$(((jobs + 7) / 8))
 	declare -A running
-	for major in 17 16 15; do
+	for major in 19 17 16 15; do
 		pg_major "$major" "$share" 'extension tests' "${marked[@]}" --no-controls \
 			-m "extension and $all" >"$kept/$major" 2>&1 &
 		running[$major]=$!
 	done
-	own=$((jobs - 3 * share))
+	own=$((jobs - 4 * share))
 	pg_major 18 $((own > 1 ? own : 1)) 'all Python tests' -m "$all"
-	for major in 17 16 15; do
+	for major in 19 17 16 15; do
 		wait "${running[$major]}" || echo "FAILED  extension tests on PostgreSQL $major" >>"$summary"
 		cat "$kept/$major"
 	done

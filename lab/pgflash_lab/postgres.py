@@ -25,7 +25,7 @@ from pathlib import Path
 from pgflash.errors import PgflashError
 
 #: Major versions that pgflash supports.
-MAJORS = (15, 16, 17, 18)
+MAJORS = (15, 16, 17, 18, 19)
 
 _FOLDERS = ("bindir", "libdir", "pkglibdir", "sharedir", "includedir-server")
 

@@ -65,10 +65,10 @@ def _locked(name: str) -> Iterator[None]:
         yield
 
 
-def find_install(major: int) -> PgInstall:
-    """Return the installation of a major version, or skip the test if it is unavailable."""
+def find_install(name: int | str) -> PgInstall:
+    """Return a major version's installation, or another of pg.NAMES; skip the test without it."""
     done = subprocess.run(
-        [sys.executable, REPOSITORY / "tools" / "pg.py", str(major)],
+        [sys.executable, REPOSITORY / "tools" / "pg.py", str(name)],
         capture_output=True,
         text=True,
         check=False,
@@ -88,7 +88,9 @@ def build_install(
     with assertions; VARIANT distinguishes STOCK from another installation of the same version.
     """
     assertions = assertions or bool(fault)
-    sound = "-".join(filter(None, (stock.version, variant, "assertions" if assertions else "")))
+    sound = "-".join(
+        filter(None, (_version_name(stock), variant, "assertions" if assertions else ""))
+    )
     name = "-".join(filter(None, (sound, fault)))
     build = REPOSITORY / "build" / "extension" / name
     copies = reachable_dir(REPOSITORY / "build" / "pg")
@@ -106,6 +108,11 @@ def build_install(
     if done.returncode != 0:
         pytest.fail(f"the extension does not build:\n{done.stdout}\n{done.stderr}", pytrace=False)
     return install
+
+
+def _version_name(install: PgInstall) -> str:
+    """Return a version's name, different for two builds of it and the same for their copies."""
+    return f"{install.version}-{install.root.parent.name}"
 
 
 def _lacks_something(install: PgInstall) -> bool:
@@ -164,7 +171,7 @@ def _share_objects(sound: Path, broken: Path, fault: str) -> None:
 
 def _template(install: PgInstall, initdb_args: Sequence[str] = ()) -> Path:
     """Return a data folder made by initdb, on which no server has run."""
-    name = "".join(["template-", install.version, *initdb_args])
+    name = "".join(["template-", _version_name(install), *initdb_args])
     base = reachable_dir(REPOSITORY / "build" / "pg") / name
     with _locked(base.name):
         if not base.exists():

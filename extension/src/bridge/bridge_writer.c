@@ -32,6 +32,7 @@
 #include "fcache/writer.h"
 #include "hooks/runtime.h"
 #include "server/background.h"
+#include "server/compat.h"
 
 #define MS UINT64CONST(1000000)
 
@@ -54,7 +55,7 @@ handle_stop(SIGNAL_ARGS)
 {
 	int saved_errno = errno;
 
-	SignalHandlerForShutdownRequest(postgres_signal_arg);
+	SignalHandlerForShutdownRequest(COMPAT_SIGNAL);
 	if (bridge_attached())
 		fc_writer_wake(&runtime.cache);
 	errno = saved_errno;
@@ -82,7 +83,7 @@ void
 pgflash_writer_main(Datum argument)
 {
 	(void) argument;
-	pqsignal(SIGHUP, SIG_IGN);
+	pqsignal(SIGHUP, COMPAT_SIGNAL_IGNORED);
 	pqsignal(SIGTERM, handle_stop);
 	BackgroundWorkerUnblockSignals();
 

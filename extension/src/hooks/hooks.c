@@ -429,7 +429,7 @@ const char *const hook_required_by_uring[] = { REQUIRED, "io_uring_submit",
 	                                           NULL };
 
 /*
- * PostgreSQL 15 to 18 call none of these.  A server that does is not the one
+ * PostgreSQL 15 to 19 call none of these.  A server that does is not the one
  * that the hooks were made for: it may change a file without passing them.
  */
 const char *const hook_foreign[] = {

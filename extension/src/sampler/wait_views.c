@@ -26,7 +26,8 @@ PG_FUNCTION_INFO_V1(pgflash_wait_events_rows);
 
 /* Types whose events are numbered from 0 without holes. */
 static const uint32 numbered[] = { PG_WAIT_ACTIVITY, PG_WAIT_CLIENT,
-	                               PG_WAIT_IPC, PG_WAIT_TIMEOUT, PG_WAIT_IO };
+	                               PG_WAIT_IPC,      PG_WAIT_TIMEOUT,
+	                               PG_WAIT_IO,       COMPAT_WAIT_BUFFER };
 
 Datum
 pgflash_wait_class(PG_FUNCTION_ARGS)
@@ -91,17 +92,21 @@ pgflash_wait_events_rows(PG_FUNCTION_ARGS)
 	put_locks(result);
 	for (size_t i = 0; i < lengthof(numbered); i++)
 	{
+		const char *before = "unknown wait event";
+
+		/* 15 and 16 have one event for buffers, with any number. */
 		for (uint32 number = 0; number <= PG_UINT16_MAX; number++)
 		{
 			uint32 wait_event = numbered[i] | number;
+			const char *name = pgstat_get_wait_event(wait_event);
 
-			if (strcmp(pgstat_get_wait_event(wait_event),
-			           "unknown wait event") == 0)
+			if (strcmp(name, "unknown wait event") == 0 ||
+			    strcmp(name, before) == 0)
 				break;
 			put_event(result, wait_event);
+			before = name;
 		}
 	}
-	put_event(result, COMPAT_WAIT_BUFFER_PIN);
 	put_event(result, PG_WAIT_EXTENSION);
 	put(result, COMPAT_WAIT_TYPE_OF_EXTENSIONS, BRIDGE_WAIT_EVENT);
 	return (Datum) 0;

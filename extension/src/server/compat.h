@@ -1,6 +1,6 @@
 /*
  * compat.h
- *		What differs between PostgreSQL 15, 16, 17 and 18.
+ *		What differs between PostgreSQL 15, 16, 17, 18 and 19.
  *
  * The only file that may test PG_VERSION_NUM.
  *
@@ -17,10 +17,11 @@
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "utils/backend_status.h"
+#include "utils/tuplestore.h" /* funcapi.h has it until 18 */
 #include "utils/wait_event.h"
 
-#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
-#error "pgflash is made for PostgreSQL 15 to 18"
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
+#error "pgflash is made for PostgreSQL 15 to 19"
 #endif
 
 #define COMPAT_MAJOR (PG_VERSION_NUM / 10000)
@@ -353,10 +354,21 @@ compat_status_of(PgBackendStatus *array, uint32 place, const PGPROC *proc)
 #define COMPAT_STATE_STARTING 255
 #endif
 
-#if PG_VERSION_NUM >= 170000
-#define COMPAT_WAIT_BUFFER_PIN PG_WAIT_BUFFERPIN
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_WAIT_BUFFER PG_WAIT_BUFFER
+#elif PG_VERSION_NUM >= 170000
+#define COMPAT_WAIT_BUFFER PG_WAIT_BUFFERPIN
 #else
-#define COMPAT_WAIT_BUFFER_PIN PG_WAIT_BUFFER_PIN
+#define COMPAT_WAIT_BUFFER PG_WAIT_BUFFER_PIN
+#endif
+
+/* What a signal's handler passes to another: 19 tells it who has sent it. */
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_SIGNAL         postgres_signal_arg, pg_siginfo
+#define COMPAT_SIGNAL_IGNORED PG_SIG_IGN
+#else
+#define COMPAT_SIGNAL         postgres_signal_arg
+#define COMPAT_SIGNAL_IGNORED SIG_IGN
 #endif
 
 /* A logical walsender with nothing to send. */

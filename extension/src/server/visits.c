@@ -48,6 +48,7 @@
 
 #include "broken.h"
 #include "server/background.h"
+#include "server/compat.h"
 #include "server/shmem.h"
 #include "server/visits.h"
 
@@ -437,9 +438,9 @@ leave(SIGNAL_ARGS)
 	static volatile sig_atomic_t asked = false;
 
 	if (asked)
-		die(postgres_signal_arg);
+		die(COMPAT_SIGNAL);
 	else
-		StatementCancelHandler(postgres_signal_arg);
+		StatementCancelHandler(COMPAT_SIGNAL);
 	asked = true;
 }
 

@@ -20,11 +20,12 @@
  */
 #include "postgres.h"
 
-#include "commands/dbcommands.h"
+#include "commands/dbcommands.h" /* get_database_name() until 18 */
 #include "commands/tablespace.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "account/account.h"
 #include "snapshot/snapshot.h"

@@ -11,7 +11,7 @@ uses no clock.  The modules in their order:
     sections        subtract and add up
     period          intervals between snapshots; refuses restarts
     choice          which period a person means
-    figures         the same figures from PostgreSQL 15 to 18
+    figures         the same figures from PostgreSQL 15 to 19
     samples         samples converted to seconds
     dbtime, parts, cpu     the parts of DB time, and the source of each
     events, load, io, cache, segments, sql, host, timeline, changes       the tables

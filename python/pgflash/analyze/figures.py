@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The same figures from every major version: what 15 to 18 name and count differently.
+"""The same figures from every major version: what 15 to 19 name and count differently.
 
     15        no pg_stat_io; checkpoints and backends' writes in pg_stat_bgwriter
     16        pg_stat_io counts blocks (times op_bytes)

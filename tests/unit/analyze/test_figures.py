@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The same figures from what PostgreSQL 15 to 18 really gave (tests/golden/data).
+"""The same figures from what PostgreSQL 15 to 19 really gave (tests/golden/data).
 
 Each sample holds the views before and after work of known size, and what that work was.
 """

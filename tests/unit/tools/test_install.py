@@ -95,7 +95,7 @@ def test_without_a_server_it_says_how_to_name_one(clone: Path, goal: str) -> Non
     [
         ("15.20 (Debian 15.20-0+deb12u1)", "sudo apt-get install postgresql-server-dev-15"),
         ("18beta1", "postgresql18-devel"),
-        ("14.9", "pgflash is for PostgreSQL 15 to 18"),
+        ("14.9", "pgflash is for PostgreSQL 15 to 19"),
     ],
 )
 def test_what_is_missing_is_named_before_anything_is_built(

