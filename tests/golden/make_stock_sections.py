@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,9 +46,12 @@ SETTINGS = {
     "max_connections": "10",
     "max_worker_processes": "2",
     "max_wal_senders": "0",
+    # Waits for locks are counted from this on.
+    "deadlock_timeout": "10ms",
 }
 
 COMMITS = 50
+LOCKED_MS = 200
 
 
 def main(majors: Sequence[int]) -> None:
@@ -90,6 +94,7 @@ def take(server: Server, major: int) -> dict[str, Any]:
             connection.execute("update narrow set n = n + 1 where id = %s", (i + 1,))
         connection.execute("select count(*) from (select * from wide order by filler, id) t")
         connection.execute("select pg_sleep(0.3)")
+        _wait_for_a_lock(server)
         connection.execute("checkpoint")
         end_lsn = _one(connection, "select pg_current_wal_insert_lsn() - '0/0'")
     after = _look(server, major)
@@ -103,10 +108,29 @@ def take(server: Server, major: int) -> dict[str, Any]:
             "wal_bytes": int(end_lsn - begin_lsn),
             "checkpoints": 1,
             "active_ms_at_least": 300,
+            "locked_ms_at_least": LOCKED_MS // 2,
         },
         "before": before,
         "after": after,
     }
+
+
+def _wait_for_a_lock(server: Server) -> None:
+    """Let a session wait for another one's lock on a table."""
+
+    def hold() -> None:
+        with server.connect() as holder, holder.transaction():
+            holder.execute("lock table narrow")
+            locked.set()
+            holder.execute(f"select pg_sleep({LOCKED_MS / 1000})")
+
+    locked = threading.Event()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    locked.wait()
+    with server.connect() as waiter:
+        waiter.execute("select count(*) from narrow")
+    thread.join()
 
 
 def _look(server: Server, major: int) -> dict[str, Any]:
@@ -127,7 +151,7 @@ def _look(server: Server, major: int) -> dict[str, Any]:
 def _section(connection: psycopg.Connection[Any], query: str) -> dict[str, Any]:
     found = connection.execute(f"select to_jsonb(v) from ({query}) v").fetchall()
     records = [row[0] for row in found]
-    columns = list(records[0])
+    columns = list(records[0]) if records else []
     return {"columns": columns, "rows": [[one[column] for column in columns] for one in records]}
 
 

@@ -14,7 +14,7 @@ uses no clock.  The modules in their order:
     figures         the same figures from PostgreSQL 15 to 19
     samples         samples converted to seconds
     dbtime, parts, cpu     the parts of DB time, and the source of each
-    events, load, io, cache, segments, sql, host, timeline, changes       the tables
+    events, locks, load, io, cache, segments, sql, host, timeline, changes       the tables
     rules*, findings                                                       the sentences
     consistency, possible                                                  what cannot be
     awr, compare    everything together; two of it side by side

@@ -12,7 +12,7 @@ from pgflash.analyze.grid import ROWS_MAX, RowsMax
 from pgflash.analyze.host import host_iostat, host_vmstat
 from pgflash.analyze.io import io_functions, io_tablespaces, read_latency, wal_table
 from pgflash.analyze.load import load_profile, summary
-from pgflash.analyze.locks import locks, segments_row_locks
+from pgflash.analyze.locks import locks, long_locks, segments_row_locks
 from pgflash.analyze.parts import db_time
 from pgflash.analyze.period import Period
 from pgflash.analyze.possible import possible
@@ -83,6 +83,7 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
         segments_logical_reads(period, rows_max=rows_max),
         segments_row_locks(period, rows_max=rows_max),
         locks(period, rows_max=rows_max),
+        long_locks(period),
         segments_cached(period, rows_max=rows_max),
         *statements,
         sql_text(period, statements),

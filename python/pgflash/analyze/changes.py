@@ -33,6 +33,8 @@ _LACKS = {
     "replication_slots": "replication slots",
     "standby": "",
     "stat_io": "I/O by process as PostgreSQL counts it",
+    "stat_lock": "waits for locks longer than deadlock_timeout",
+    "stat_recovery": "",
     "checkpointer": "",
     "host_cpu": "the machine's processors",
     "host_memory": "the machine's memory",

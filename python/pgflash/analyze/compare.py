@@ -82,6 +82,7 @@ COMPARED: Mapping[str, Compared] = {
     "segments-logical-reads": Compared(columns=("per_s", "share", "hit_share")),
     "segments-row-locks": Compared(columns=("seconds", "share"), rates=frozenset({"seconds"})),
     "locks": Compared(columns=("seconds", "share"), rates=frozenset({"seconds"})),
+    "locks-long": Compared(columns=("sessions", "mean_ms", "slow_per_s")),
     "segments-cached": Compared(columns=("cached_blocks", "share")),
     "sql-elapsed": Compared(
         columns=("total_s", "calls", "mean_ms"), rates=frozenset({"total_s", "calls"})

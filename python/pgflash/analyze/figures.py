@@ -6,6 +6,7 @@
     17        pg_stat_checkpointer; backends' writes only in pg_stat_io
     18        pg_stat_io counts requests and has bytes; writes and syncs of the WAL moved
               there from pg_stat_wal
+    19        the bytes of full-page images, and long waits for locks
 
 Each function takes anything that has sections (a period, an interval) and returns None if this
 server does not count the figure.  Times that the server was not told to measure (track_io_timing,
@@ -176,13 +177,13 @@ def buffer_writes(counted: Counted) -> BufferWrites | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wal:
-    """The WAL that was generated, and its cost."""
+    """The WAL that was generated, and its cost; None: not counted by this server."""
 
     records: int
     full_page_images: int
     #: The size of the records.
     bytes: int
-    #: None: not counted by this server.
+    full_page_image_bytes: int | None
     buffers_full: int | None
     writes: int | None
     write_bytes: int | None
@@ -217,6 +218,7 @@ def wal(counted: Counted, *, timed: bool) -> Wal | None:
         records=int(number(facts.get("wal_records"))),
         full_page_images=int(number(facts.get("wal_fpi"))),
         bytes=int(number(facts.get("wal_bytes"))),
+        full_page_image_bytes=_count(facts.get("wal_fpi_bytes")),
         buffers_full=_count(facts.get("wal_buffers_full")),
         writes=writes.calls,
         write_bytes=writes.bytes,

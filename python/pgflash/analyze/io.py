@@ -299,6 +299,7 @@ def wal_rows(logged: Wal, *, elapsed_s: float, transactions: float) -> tuple[Row
         ("WAL size", logged.bytes, Unit.BYTES),
         ("WAL records", logged.records, Unit.COUNT),
         ("full-page images", logged.full_page_images, Unit.COUNT),
+        ("size of full-page images", logged.full_page_image_bytes, Unit.BYTES),
         ("WAL blocks written", blocks, Unit.COUNT),
         ("WAL written", logged.write_bytes, Unit.BYTES),
         ("WAL wastage", logged.wastage_bytes, Unit.BYTES),

@@ -8,6 +8,7 @@ from pgflash.analyze.parts import DbTime, reads_source, wal_timed
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number, total
 from pgflash.model.awr import Cell, Number, ReportTable, Row, Source, Unit
+from pgflash.model.snapshot import parse_time
 from pgflash.model.waits import WaitClass
 
 _PROFILE_COLUMNS = (
@@ -161,6 +162,7 @@ def summary(period: Period, found: DbTime) -> ReportTable:
         rows += _of_databases(counted, period.elapsed_s)
         rows.append(("wait for a commit", commit_wait(found, counted)))
     rows += _of_cache(period)
+    rows += _of_recovery(period)
     return ReportTable(
         id="summary",
         title="Summary",
@@ -205,6 +207,18 @@ def _of_cache(period: Period) -> list[tuple[str, Cell]]:
         ("flash cache mode", str(cache.get("mode"))),
         ("flash cache hits", exact(ratio(hits, hits + misses), Unit.SHARE)),
     ]
+
+
+def _of_recovery(period: Period) -> list[tuple[str, Cell]]:
+    rows: list[tuple[str, Cell]] = []
+    for record in period.gauge("stat_recovery"):
+        rows.append(("replay of WAL at the end", str(record.get("pause_state"))))
+        if replayed := record.get("recovery_last_xact_time"):
+            age_s = period.end.taken_at - parse_time(str(replayed))
+            rows.append(
+                ("age of the last transaction replayed", exact(age_s.total_seconds(), Unit.SECONDS))
+            )
+    return rows
 
 
 def cores_of(period: Period) -> int | None:

@@ -2,6 +2,7 @@
 """Waits for locks, by what is locked: as the sampler saw them.
 
 PostgreSQL counts no waits for locks by object, nor row locks by table, so neither can be exact.
+From 19 on it counts waits longer than deadlock_timeout, by the type of lock.
 The sampler adds up its samples from the server's start on, so that a period is a difference of two
 sums, and no sample is lost.
 """
@@ -33,6 +34,21 @@ _NOTE = (
     "transaction wants a row of the relation whose tuple lock it holds meanwhile. If it holds "
     "none, as for a unique key that another transaction has just inserted, the relation is not "
     "known."
+)
+
+_LONG = (
+    text("locktype", "Lock"),
+    figure("waits", "Waits", Unit.COUNT),
+    figure("total_s", "Total wait", Unit.SECONDS),
+    figure("mean_ms", "Average wait", Unit.MILLISECONDS),
+    figure("sessions", "Average waiting sessions", Unit.SESSIONS),
+    figure(
+        "slow_per_s",
+        "Beyond the fast path",
+        Unit.PER_SECOND,
+        note="Weak locks of relations that found no place in the session's own memory: "
+        "max_locks_per_transaction limits how many find one.",
+    ),
 )
 
 Key = tuple[str, ...]
@@ -132,4 +148,40 @@ def _table(
         key=tuple(column.name for column in columns[: len(columns) - len(_FIGURES)]),
         measure="seconds",
         note=_NOTE,
+    )
+
+
+def long_locks(period: Period) -> ReportTable:
+    """Return the waits for locks that were longer than deadlock_timeout."""
+    title = "Lock waits longer than deadlock_timeout"
+    records = period.records("stat_lock")
+    if not records:
+        reason = period.missing_reason("stat_lock") or (
+            "Counted by PostgreSQL 19 and newer."
+        )
+        return missing("locks-long", title, _LONG, reason)
+    records = [one for one in records if number(one["waits"]) or number(one["fastpath_exceeded"])]
+    if not records:
+        return missing("locks-long", title, _LONG, "There were none.")
+    records.sort(key=lambda one: (-number(one["wait_time"]), str(one["locktype"])))
+    rows = []
+    for one in records:
+        waits, total_s = number(one["waits"]), number(one["wait_time"]) / 1000
+        cells = (
+            str(one["locktype"]),
+            waits,
+            total_s,
+            ratio(1000 * total_s, waits),
+            ratio(total_s, period.elapsed_s),
+            ratio(number(one["fastpath_exceeded"]), period.elapsed_s),
+        )
+        rows.append(Row(cells=cells))
+    return ReportTable(
+        id="locks-long",
+        title=title,
+        columns=_LONG,
+        rows=tuple(rows),
+        key=("locktype",),
+        measure="total_s",
+        note="A wait counts when it ends with the lock; one that was cancelled does not.",
     )

@@ -197,6 +197,25 @@ def deadlocks(period: Period, _found: DbTime) -> Weighed | None:
     )
 
 
+def long_lock_waits(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that sessions waited for locks for long."""
+    records = period.records("stat_lock")
+    waits = sum(number(one.get("waits")) for one in records)
+    waited_s = sum(number(one.get("wait_time")) for one in records) / 1000
+    if not waits or waited_s < 0.01 * period.elapsed_s:
+        return None
+    worst = max(records, key=lambda one: number(one.get("wait_time")))
+    return finding(
+        "long-lock-waits",
+        Severity.NOTE,
+        f"Sessions waited {duration(waited_s)} for locks in {things(int(waits), 'wait')} longer "
+        f"than deadlock_timeout, most of it for locks of type {worst.get('locktype')}.",
+        table="locks-long",
+        advice="The server's log names who waited for whom (log_lock_waits).",
+        weight=min(0.5, waited_s / period.elapsed_s),
+    )
+
+
 def machine(period: Period, _found: DbTime) -> Weighed | None:
     """Say that the machine itself was short of processors or memory."""
     shares = cpu_shares(period)
@@ -345,6 +364,7 @@ SERVER_RULES = (
     idle_transactions,
     rollbacks,
     deadlocks,
+    long_lock_waits,
     machine,
     busy_disk,
     buffers,

@@ -134,6 +134,22 @@ select oid as tablespace_oid, spcname as tablespace from pg_catalog.pg_tablespac
         query="select * from pg_catalog.pg_stat_io",
     ),
     SectionDefinition(
+        name="stat_lock",
+        kind=SectionKind.COUNTER,
+        client="yes",
+        major_min=19,
+        key=("locktype",),
+        reset="stats_reset",
+        query="select * from pg_catalog.pg_stat_lock",
+    ),
+    SectionDefinition(
+        name="stat_recovery",
+        kind=SectionKind.GAUGE,
+        client="yes",
+        major_min=19,
+        query="select * from pg_catalog.pg_stat_recovery",
+    ),
+    SectionDefinition(
         name="slru",
         kind=SectionKind.COUNTER,
         client="yes",

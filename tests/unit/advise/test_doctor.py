@@ -403,6 +403,9 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
      Outcome.NOTE, "effective_io_concurrency = 6"),
     ("io-method", server(io_method="sync"), Outcome.NOTE, "io_method = worker"),
     ("io-workers", host(cores=64), Outcome.NOTE, "io_workers = 16"),
+    ("io-workers", replace(server(19, io_workers=None, io_min_workers="2", io_max_workers="8"),
+                           host=replace(HOST, cores=64)),
+     Outcome.NOTE, "io_max_workers = 16"),
     ("wal-init-zero", device(file_system="btrfs"), Outcome.NOTE, "wal_recycle = off"),
     ("wal-init-zero", server(wal_init_zero="off"), Outcome.NOTE, "wal_init_zero = on"),
     ("checksums", server(data_checksums="off"), Outcome.WARNING, "pg_checksums --enable"),
@@ -505,6 +508,7 @@ UNKNOWN: list[tuple[str, DoctorFacts]] = [
     ("effective-io-concurrency", device(media=Media.UNKNOWN)),
     ("io-method", server(io_method=None)),
     ("io-workers", server(io_workers=None)),
+    ("io-workers", server(19, io_max_workers=None)),
     ("wal-init-zero", replace(SOUND, devices=())),
     ("checksums", server(data_checksums=None)),
 ]
@@ -639,6 +643,13 @@ def test_a_tablespaces_own_parameters_count() -> None:
     found = {one.subject: one for one in of(facts, "random-page-cost")}
     assert found["pg_default"].outcome is Outcome.GOOD
     assert found['odd "name'].commands[0].startswith('ALTER TABLESPACE "odd ""name" SET')
+
+
+def test_a_pool_of_io_workers_is_judged_by_what_it_may_grow_to() -> None:
+    facts = server(19, io_workers=None, io_min_workers="2", io_max_workers="8")
+    (judged,) = of(facts, "io-workers")
+    assert judged.outcome is Outcome.GOOD
+    assert judged.sentence.startswith("2 to 8 workers read for ")
 
 
 def test_without_the_machine_only_the_server_is_checked_and_it_is_said() -> None:

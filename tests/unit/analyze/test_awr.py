@@ -35,6 +35,7 @@ TABLES = (
     "segments-logical-reads",
     "segments-row-locks",
     "locks",
+    "locks-long",
     "segments-cached",
     "sql-elapsed",
     "sql-cpu",

@@ -13,13 +13,13 @@ from pgflash.analyze import Period, make_report
 from pgflash.analyze.figures import buffer_writes, checkpoints, databases, stock_io, wal
 from pgflash.analyze.parts import db_time
 from pgflash.analyze.period import make_period
-from pgflash.model.awr import AwrReport
+from pgflash.model.awr import AwrReport, plain
 from support.cluster import REPOSITORY
 from support.periods import Rows, Shelf
 
 DATA = REPOSITORY / "tests" / "golden" / "data"
 
-MAJORS = (15, 16, 17, 18)
+MAJORS = (15, 16, 17, 18, 19)
 
 
 class Sample:
@@ -103,6 +103,32 @@ def test_the_wal_is_what_its_position_says(sample: Sample) -> None:
     assert found.sync_s is not None
     assert found.sync_s > 0
     assert (found.write_bytes is not None) == (sample.major >= 18)
+
+
+def test_the_bytes_of_full_page_images_are_a_part_of_the_wal_from_19_on(sample: Sample) -> None:
+    found = wal(sample.period, timed=True)
+    assert found is not None
+    if sample.major < 19:
+        assert found.full_page_image_bytes is None
+        return
+    assert found.full_page_image_bytes is not None
+    # Of a page the hole in its middle is left out.
+    assert 0 < found.full_page_image_bytes < min(found.bytes, 8192 * found.full_page_images)
+    assert "size of full-page images" in sample.report.table("wal").values("name")
+
+
+def test_a_wait_for_a_lock_is_counted_from_19_on(sample: Sample) -> None:
+    table = sample.report.table("locks-long")
+    if sample.major < 19:
+        assert table.missing_reason
+        return
+    (row,) = table.rows
+    kind, waits, total_s, mean_ms, sessions, _slow = (plain(cell) for cell in row.cells)
+    assert (kind, waits) == ("relation", 1)
+    assert isinstance(total_s, float)
+    assert total_s * 1000 >= sample.did["locked_ms_at_least"]
+    assert mean_ms == pytest.approx(total_s * 1000)
+    assert sessions == pytest.approx(total_s / sample.period.elapsed_s)
 
 
 def test_times_that_were_not_taken_are_not_zero_but_unknown(sample: Sample) -> None:

@@ -59,6 +59,16 @@ def with_cache(sections: Sections | None = None, **grown: Value) -> Sections:
     return {**server(), **(sections or {}), "cache": [cache]}
 
 
+def locked(**waits: tuple[int, float]) -> Sections:
+    """Return waits for locks, and their milliseconds, by type."""
+    return {
+        "stat_lock": [
+            {"locktype": kind, "waits": count, "wait_time": time_ms, "fastpath_exceeded": 0}
+            for kind, (count, time_ms) in waits.items()
+        ]
+    }
+
+
 def seen(*waits: tuple[str | None, str | None, int], looks: int = 6000) -> Sections:
     """Return samples of one minute-bucket standing for a minute of the period."""
     bucket = "2026-03-01T12:00:00+00:00"
@@ -320,6 +330,14 @@ CASES = (
         yes=server(deadlocks=1),
         no=server(deadlocks=0),
         says="There was 1 deadlock.",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="long-lock-waits",
+        yes=server() | locked(relation=(3, 60_000.0), tuple=(1, 2_000.0)),
+        no=server() | locked(relation=(1, 2_000.0)),
+        says="Sessions waited 62.0 s for locks in 4 waits longer than deadlock_timeout, most of it "
+        "for locks of type relation.",
         severity=Severity.NOTE,
     ),
     Case(

@@ -42,25 +42,29 @@ def io_workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check whether there are enough I/O workers."""
     if facts.server.settings.get("io_method") != "worker" or facts.host is None:
         return
-    workers = facts.server.number("io_workers")
+    # 19 has as many as the work takes, between two limits.
+    setting = "io_max_workers" if facts.server.major >= 19 else "io_workers"
+    workers = facts.server.number(setting)
     if workers is None:
-        yield unknown("io-workers", SERVER, "io_workers may not be seen.")
+        yield unknown("io-workers", SERVER, f"{setting} may not be seen.")
         return
+    least = facts.server.number("io_min_workers")
+    counted = f"{workers:g}" if least is None else f"{min(least, workers):g} to {workers:g}"
     disks = {disk.name for device in facts.devices for disk in device.disks}
     wanted = min(max(facts.host.cores // 4, len(disks), 3), IO_WORKERS_MAX)
     if workers >= wanted:
-        yield good("io-workers", SERVER, f"{workers:g} workers read for {facts.host.cores} cores.")
+        yield good("io-workers", SERVER, f"{counted} workers read for {facts.host.cores} cores.")
         return
     yield found(
         "io-workers",
         Outcome.NOTE,
         SERVER,
-        f"{workers:g} workers read for all sessions of a machine with {facts.host.cores} cores and "
+        f"{counted} workers read for all sessions of a machine with {facts.host.cores} cores and "
         f"{len(disks)} disks.",
         reason="All asynchronous reads go through them: more streams than workers are read one "
         "after the other.",
-        source=postgres("Resource Consumption, io_workers"),
-        commands=set_parameter("io_workers", str(wanted)),
+        source=postgres(f"Resource Consumption, {setting}"),
+        commands=set_parameter(setting, str(wanted)),
     )
 
 

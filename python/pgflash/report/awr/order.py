@@ -41,6 +41,7 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "segments-logical-reads",
             "segments-row-locks",
             "locks",
+            "locks-long",
             "segments-cached",
         ),
     ),
