@@ -1,4 +1,4 @@
-# The one door for people.  Each room has a Makefile of its own (core, emulator,
+# The entry point for people.  Each room has its own Makefile (core, emulator,
 # extension); this one makes the environment, calls them in order, and runs what
 # spans rooms.  `make help` lists the targets.
 #
@@ -25,7 +25,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 TIME ?= 60
 TRACES ?= ../shared/traces
 
-# A room is built once it stands here.
+# A room is built if it exists.
 C_ROOMS := $(patsubst %/Makefile,%,$(wildcard core/Makefile emulator/Makefile))
 BENCH_ROOMS := $(patsubst %/Makefile,%,$(wildcard bench/*/Makefile))
 PYTHON_CODE := $(wildcard python lab tests tools bench)
@@ -46,28 +46,28 @@ pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 	fault-matrix hostile postgres-check extensions-check clean hooks lock venv venv-dev predictions
 
 help:
-	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
-	@echo 'make example-report  docs/examples/ anew: a report and a comparison, in eight minutes'
-	@echo 'make predictions     the predictions that tests and docs/guide/advise.md hold, of runs in out/ (RUNS="DIR ...")'
-	@echo 'make images          docs/images/ anew: the live page under a small load, the heads of reports (2 minutes)'
-	@echo 'make test            all tests, on every PostgreSQL from 15 to 19 that can be had (PG=17: that one)'
+	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without, and its report'
+	@echo 'make example-report  write docs/examples/: a report and a comparison, in eight minutes'
+	@echo 'make predictions     write the predictions of tests and docs/guide/advise.md, from runs in out/ (RUNS="DIR ...")'
+	@echo 'make images          write docs/images/: the live page under a small load, the heads of reports (2 minutes)'
+	@echo 'make test            all tests, on every available PostgreSQL from 15 to 19 (PG=17: that one)'
 	@echo 'make build           core, emulator, extension and the pgflash command'
-	@echo 'make install         the extension into your own server (sudo, PG_CONFIG=/usr/bin/pg_config)'
-	@echo 'make uninstall       take it out again (sudo, PG_CONFIG=/usr/bin/pg_config)'
+	@echo 'make install         install the extension into your server (sudo, PG_CONFIG=/usr/bin/pg_config)'
+	@echo 'make uninstall       remove it (sudo, PG_CONFIG=/usr/bin/pg_config)'
 	@echo 'make check           formats, lint, types, import rules, house rules, quick tests (under 3 minutes)'
-	@echo 'make generate        the files that follow from definitions/, anew'
+	@echo 'make generate        write the files that depend on definitions/'
 	@echo 'make fmt             clang-format and ruff format'
 	@echo 'make fuzz            random operations against a model (TIME=60 seconds, SEED=n repeats)'
 	@echo 'make soak            long crash and fuzz rounds'
 	@echo 'make bench           measure and print the tables (bench/results/)'
-	@echo 'make fault-matrix    what can go wrong with the cache file, as a table (bench/results/faults.txt)'
-	@echo 'make hostile         attacks on the server, its files and its users, told as stories (as root: all of them)'
+	@echo 'make fault-matrix    everything that can go wrong with the cache file, as a table (bench/results/faults.txt)'
+	@echo 'make hostile         repeat attacks on the server, its files and its users (as root: all of them)'
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
-	@echo 'make extensions-check  beside each extension that Debian packages for 15; docs/reference/extensions.md anew'
-	@echo 'make walk            README, word by word, on a fresh Debian 12 (as root, with debootstrap)'
-	@echo 'make hooks           run make check before every commit, and look at its subject'
-	@echo 'make lock            write the requirements files anew (needs uv)'
+	@echo 'make extensions-check  test beside each extension that Debian packages for 15; write docs/reference/extensions.md'
+	@echo 'make walk            run the commands of README and guides on a fresh Debian 12 (as root, with debootstrap)'
+	@echo 'make hooks           run make check before every commit, and check its subject'
+	@echo 'make lock            write the requirements files (needs uv)'
 	@echo 'make clean           remove what was built; .venv and the PostgreSQL cache stay'
 	@echo
 	@echo 'PG=15..19 picks the server, PG_CONFIG=PATH names one, V=1 is verbose.'
@@ -94,7 +94,7 @@ rooms:
 extension: venv rooms
 	$(Q)+config='$(pg_config)'; test -n "$$config" && tools/install.sh extension "$$config"
 
-# For people with a server of their own; needs no Python.
+# For people with their own server; needs no Python.
 install uninstall: export PREFIX := $(PREFIX)
 install uninstall:
 	$(Q)+tools/install.sh $@ '$(PG_CONFIG)'
@@ -173,7 +173,7 @@ extensions-check: venv-dev rooms
 	$(Q)'$(BIN)/pytest' -m extensions_check --pg-major=15 --numprocesses=$(or $(JOBS),2) tests/cluster/hooks/test_debian_extensions.py; \
 		code=$$?; '$(BIN)/python' tools/extensions_to_docs.py && exit $$code
 
-# What goes wrong with the cache file, and what is said about it: all on 18, some on 15.
+# What goes wrong with the cache file, and what is reported: all on 18, some on 15.
 fault-matrix: venv-dev rooms
 	$(Q)rm -rf out/fault-matrix
 	$(Q)'$(BIN)/pytest' -q tests/crash/test_fault_matrix.py tests/crash/test_fault_map.py --pg-major=18
@@ -184,7 +184,7 @@ fault-matrix: venv-dev rooms
 hostile: venv-dev rooms
 	$(Q)tools/scratch.sh '$(BIN)/pytest' -v tests/hostile --pg-major=$(MAJOR)
 
-# As root, with debootstrap: README's commands and those of the guides, on a Debian of their own.
+# As root, with debootstrap: the commands of README and the guides, on a separate Debian.
 walk:
 	$(Q)tools/walk.sh
 

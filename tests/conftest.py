@@ -2,7 +2,7 @@
 """Fixtures for all tests: PostgreSQL installations and private servers.
 
 `--pg-major` (or PG in the environment) picks the server, by a name of tools/pg.py.  Tests of the
-extension bear the mark `extension` and are repeated on every major that can be had.
+extension bear the mark `extension` and are repeated on every major that is available.
 """
 
 import os

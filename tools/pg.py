@@ -19,7 +19,7 @@ The cache is $PGFLASH_CACHE, else /var/cache/pgflash for root (where an ordinary
 read it, which servers run as), else ~/.cache/pgflash.  A folder in it is complete or
 absent: it is made under another name and renamed.  Two calls at once wait for each other.
 
-Exit codes: 0 found, 2 asked wrongly, 3 it cannot be had here (the reason is printed).
+Exit codes: 0 found, 2 asked wrongly, 3 it is not available here (the reason is printed).
 
 These are third-party builds without assertions: right for tests, not for production or
 final benchmarks.  This file needs nothing but the standard library and pip.
@@ -70,7 +70,7 @@ DEBIAN_UNWANTED = re.compile(r"libllvm|libc6|libgcc|libstdc|libc-|libcrypt-dev")
 
 
 class UnavailableError(Exception):
-    """This PostgreSQL cannot be had on this machine now."""
+    """This PostgreSQL is not available on this machine now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         print(find_or_fetch(name))
     except UnavailableError as error:
-        print(f"tools/pg.py: PostgreSQL {name} cannot be had here: {error}", file=sys.stderr)
+        print(f"tools/pg.py: PostgreSQL {name} is not available here: {error}", file=sys.stderr)
         return EXIT_UNAVAILABLE
     return 0
 

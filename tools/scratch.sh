@@ -8,7 +8,7 @@
 # Both folders go when the command is over, however it ended.  Told to end (make tells its
 # children what it is told), it interrupts the command with all that it runs, as Ctrl-C
 # does, and waits for it.  If it is killed itself, the folders go when it runs the next
-# time: who is alive, or has left a process behind, holds a lock on his.
+# time: a run that is alive, or has left a process behind, holds a lock on its own.
 set -u
 
 folders=("${TMPDIR:-/tmp}" "${MEMDIR:-/dev/shm}")
@@ -38,12 +38,12 @@ interrupt()
 	done
 }
 
-trap '' INT # whoever types Ctrl-C tells the command, too, and that answers
+trap '' INT # Ctrl-C also reaches the command, which answers
 told=0      # by which other signal, while it waited
 trap 'told=15; interrupt $(jobs -p)' TERM
 trap 'told=1; interrupt $(jobs -p)' HUP
 
-# What runs beside a script has interrupts ignored and no input, unless it is said.
+# A background job of a script ignores interrupts and has no input by default.
 env --default-signal=INT,QUIT "$@" <&0 &
 # A wait that a signal has ended says nothing of the command.
 while told=0; wait $!; status=$?; [ $told -gt 0 ] && [ $status = $((128 + told)) ]; do :; done

@@ -36,7 +36,7 @@ step()
 	fi
 }
 
-# pg_major MAJOR JOBS TITLE PYTEST-ARGUMENTS... : run pytest on a major, if it can be had.
+# pg_major MAJOR JOBS TITLE PYTEST-ARGUMENTS... : run pytest on a major, if it is available.
 pg_major()
 {
 	local major=$1 jobs=$2 title=$3 reason

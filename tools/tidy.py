@@ -81,7 +81,7 @@ _CORE_FLOORS = (
 )
 #: Files that call one another all the same, and why they may.
 _CORE_CIRCLES = (
-    # The file lock guards the table of policies; who gives a file a number asks for its policy.
+    # The file lock guards the table of policies; a file that gets a number needs its policy.
     {"cache_policy", "file"},
 )
 #: Public functions that are not called after their file, and why; there are none.
@@ -109,7 +109,7 @@ def _core_file_of(function: str) -> str | None:
 
 
 def core_names_say_their_file(source: Source) -> Iterator[str]:
-    """Who reads a call wants to know which file to open."""
+    """The name of a call shows which file to open."""
     if source.path.parent != PurePosixPath("core/src") or source.path.suffix != ".c":
         return
     text = _without_comments(source.text)
@@ -165,7 +165,7 @@ _C_FUNCTION = re.compile(r"^(\w+)\([^;{}]*?\)\n\{\n.*?^\}", re.M | re.S)
 
 
 def c_fits_the_screen(source: Source) -> Iterator[str]:
-    """A function is read in one look, a file in one sitting; the formatter leaves comments wide."""
+    """A function fits on a screen, a file into one sitting; the formatter leaves comments wide."""
     if source.room not in _ROOM_C or not source.is_c:
         return
     lines = source.text.splitlines()
@@ -266,7 +266,7 @@ def versions_are_told_apart_in_one_place(source: Source) -> Iterator[str]:
 
 
 def c_files_open_with_an_essay(source: Source) -> Iterator[str]:
-    """Who is paged at night reads the top of the file first; the licence is one line."""
+    """A reader who is paged at night starts at the top of the file; the licence is one line."""
     if not source.is_c:
         return
     head = source.text[:6000]
@@ -281,7 +281,7 @@ _LICENSED = {".css", ".html", ".j2", ".js", ".py", ".sh", ".sql", ".svg", ".toml
 
 
 def files_name_their_licence(source: Source) -> Iterator[str]:
-    """Who copies one file out of the tree must still know its terms; C has its own rule above."""
+    """A file that is copied out of the tree must still name its terms; C has its own rule above."""
     if source.room not in _LICENSED_ROOMS or source.path.suffix not in _LICENSED:
         return
     first = source.text.splitlines()[:2]  # the second where the first says what runs it
@@ -330,7 +330,7 @@ _MACHINE_PATH = re.compile(rf"(?<![\w.])/(?:{'|'.join(_MACHINE_FOLDERS)})/")
 
 
 def no_file_knows_this_machine(source: Source) -> Iterator[str]:
-    """A clone must work anywhere: no registry addresses, no paths of whoever wrote it."""
+    """A clone must work anywhere: no registry addresses, no paths of its author."""
     if source.path.name == "LICENSE":
         return
     for number, line in enumerate(source.text.splitlines(), start=1):
@@ -375,7 +375,7 @@ _NAKED_TODO = re.compile(r"\bTO" + r"DO\b(?!\(#\d+\))")
 
 
 def todos_have_an_issue(source: Source) -> Iterator[str]:
-    """What is to be done without an issue number is never done."""
+    """Work without an issue number is never done."""
     if source.is_c or source.path.suffix == ".py":
         for number, line in enumerate(source.text.splitlines(), start=1):
             if _NAKED_TODO.search(line):
@@ -558,7 +558,7 @@ _MAY_NAME_FILES = {"files", "walfolders", "owner", "speed", "control", "journal"
 
 
 def root_names_no_file_of_others(source: Source) -> Iterator[str]:
-    """Who owns a folder can put a link there at any moment: see place/owner.py, trusted.py."""
+    """The owner of a folder can put a link there at any moment: see place/owner.py, trusted.py."""
     parts = source.path.parts
     if parts[:2] != ("python", "pgflash") or source.path.suffix != ".py":
         return
@@ -596,7 +596,7 @@ _SQL_LEFT_OPEN = {
 
 
 def sql_leaves_nothing_to_be_found(source: Source) -> Iterator[str]:
-    """Whoever owns the schema has put there what fits better than PostgreSQL's own."""
+    """The owner of the schema may have put there what fits better than PostgreSQL's own."""
     if source.path.parts[:2] != ("extension", "sql") or source.path.suffix != ".sql":
         return
     code = _SQL_APART.sub(lambda found: "\n" * found[0].count("\n"), source.text)
@@ -624,7 +624,7 @@ _OF_SEVERAL_FILES = (
 
 
 def tests_lie_where_their_source_does(source: Source) -> Iterator[str]:
-    """Who changes a file wants to know which test is its own, and who reads a test, of what."""
+    """The path of a test shows its source, and the path of a source its test."""
     path = source.path
     if any(path.is_relative_to(one) for one in _OF_SEVERAL_FILES):
         return
@@ -644,6 +644,56 @@ def tests_lie_where_their_source_does(source: Source) -> Iterator[str]:
         return
     if not found:
         yield f"1: tests {stem}, which is not in {there.relative_to(source.clone)}"
+
+
+#: Words that make a text read as translated, and better ones; some only where they are prose.
+_AVOIDED = (
+    (r"[Aa]new", "again"),
+    (r"[Aa]s ever", "as usual"),
+    (r"and the like", "and others"),
+    (r"(?:be|been|is|are) had", "available"),
+    (r"[Gg](?:o|oes|oing|one) on with", "resume, continue"),
+    (r"(?:its|their) kin", "similar"),
+    (r"one after the other", "one by one"),
+    (r"otherwise than", "differently from"),
+    (r"[Pp]ass(?:es|ed|ing)? over", "skip"),
+    (r"[Ss]tretch(?:es)?", "range"),
+)
+_AVOIDED_IN_PAGES = (
+    (r"(?:a|an|each|every|no|one|\d+) looks?(?! like| up|-up)", "a sample"),
+    (r"is said", "is reported"),
+    (r"of (?:his|its|their|your) own", "own, separate"),
+    (r"stands? (?:apart|below|beside|in)(?! for)", "is"),
+    (r"[Ww]hoever", "the process, user or reader that"),
+)
+#: "Who reads must ..." for the reader; a question, and a heading, may begin so.
+_WHO = re.compile(r"(?:^(?:- )?|[.:;] )Who [a-z][^.:;?#]*[.:;]", re.M)
+_CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.M | re.S)
+#: What others wrote, what was released, and texts about these words.
+_NOT_OURS = re.compile(
+    r"docs/(?:decisions/0|examples/)|(?:^|/)vendor/|tests/golden/data/|extension/test/sql/"
+    r"|STYLE\.md$|tools/tidy\.py$|tests/docs/test_house_rules\.py$"
+)
+
+
+def words_are_plain(source: Source) -> Iterator[str]:
+    """A text that reads as translated is read twice; STYLE.md has examples."""
+    path = source.path.as_posix()
+    if _NOT_OURS.search(path):
+        return
+    text = source.text
+    avoided = _AVOIDED
+    if source.path.suffix == ".md":
+        avoided += _AVOIDED_IN_PAGES
+        text = _CODE.sub(lambda found: "`" + "\n" * found[0].count("\n"), text)
+        text = re.sub(r"^#.*$", "", text, flags=re.M)
+        for found in _WHO.finditer(text):
+            number = text.count("\n", 0, found.start()) + 1
+            yield f'{number}: "{found[0].strip()[:30]}": name the reader, user or process'
+    for number, line in enumerate(text.splitlines(), start=1):
+        for word, better in avoided:
+            if found := re.search(rf"\b(?:{word})\b", line):
+                yield f'{number}: "{found[0]}": {better}'
 
 
 RULES: tuple[Rule, ...] = (
@@ -676,6 +726,7 @@ RULES: tuple[Rule, ...] = (
     root_names_no_file_of_others,
     sql_leaves_nothing_to_be_found,
     tests_lie_where_their_source_does,
+    words_are_plain,
 )
 
 
@@ -690,7 +741,7 @@ def complaints(sources: Iterator[Source]) -> Iterator[str]:
 def tracked_sources(folder: Path) -> Iterator[Source]:
     """Yield the tracked text files of a clone."""
     listed = subprocess.run(
-        # The clone may belong to somebody else than whoever checks it.
+        # The clone may belong to another user than the one who checks it.
         ["git", "-c", "safe.directory=*", "-C", folder, "ls-files", "-z"],
         capture_output=True,
         text=True,

@@ -5,7 +5,7 @@
 #	tools/venv.sh requirements.lock | requirements-dev.lock
 #
 # .venv/.ready-LOCK names what it was made from (lock file, this folder, Python) and
-# is written last, so a half-made or moved .venv is made anew.  Two makes at once wait
+# is written last, so a half-made or moved .venv is made again.  Two makes at once wait
 # for each other.  PYTHON=... picks the interpreter.
 set -eu
 trap 'exit 130' INT # pip's own complaint is enough
@@ -70,7 +70,7 @@ free_mb=$(($(df --output=avail -k . | tail -n 1) / 1024))
 
 echo "Installing $lock into .venv (once) ..."
 # A finished .venv of this folder and this Python takes what the new lock adds in
-# place, so that what runs from it is not pulled away; anything else starts anew.
+# place, so that what runs from it is not pulled away; anything else starts over.
 if [ "$(cat .venv/.place 2>/dev/null)" = "$place" ] && ls .venv/.ready-* >/dev/null 2>&1; then
 	rm -f .venv/.ready-*
 else

@@ -282,7 +282,7 @@ keep_company(int nth, pid_t parent)
 	_exit(0);
 }
 
-/* How busy the company was is said, since a busy machine may keep it waiting. */
+/* Print how busy the others were, since a busy machine may keep them waiting. */
 static void
 report_with(const char *of, int count, int nth)
 {

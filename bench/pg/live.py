@@ -170,7 +170,7 @@ def make_relations(server: Server, count: int) -> None:
 
 
 def fill_ring(server: Server) -> None:
-    """Have the sampler look until it forgets its first looks, then as often as ever."""
+    """Let the sampler fill its ring, then reset its rate."""
     set_rate(server, 1000)
     newest = ask(server, "select newest_at from pgflash_sampler")["newest_at"]
     wait_for(server, f"oldest_at > '{newest}'")

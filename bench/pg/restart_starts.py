@@ -62,7 +62,7 @@ class Geometry:
 
 
 def geometries(size: Size) -> list[Geometry]:
-    """Return the size asked for, and if that is not to be had, also what is."""
+    """Return the size asked for, and if that is not available, also the one that is."""
     room_gb = shutil.disk_usage(DISK).free // GB
     wanted = size.geometry_gb
     if room_gb > wanted + 10:

@@ -3,8 +3,8 @@
 Cost: 200 sessions, of which none, 50 or all are in a query (a long sleep, so that the
 processors are the sampler's), at 10, 100 and 1000 looks a second; the processor time of
 the sampler's process from /proc/PID/schedstat, as a share of one core, medians of rounds.
-"all, busy" are sessions whose processor time has to be read anew each second, too: short
-queries one after the other in as many as one driver keeps going.  The null control is the
+"all, busy" are sessions whose processor time has to be read again each second, too: short
+queries one by one in as many as one driver keeps going.  The null control is the
 sampler with its rate at 0.  Bar: 0.5 % of a core at 10 looks a second.
 
 Ring: filled and overwritten at 1000 looks a second with 50 sessions in a query; what it

@@ -32,7 +32,7 @@ class Saved:
 
 
 def linger(slot_writes: "array[int]", window: int, *, renew: bool) -> Saved:
-    """With renew, a block that is written again waits anew."""
+    """With renew, a block that is written again waits again."""
     waiting: OrderedDict[int, None] = OrderedDict()
     updates = written = fills = 0
     for write in slot_writes:

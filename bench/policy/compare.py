@@ -306,7 +306,7 @@ def coalescing_table(folder: Path, streams: list[Stream]) -> Table:
     table.add_column("updates", justify="right")
     for window in WINDOWS:
         table.add_column(str(window), justify="right")
-    table.add_column("1024, waiting anew", justify="right")
+    table.add_column("1024, waiting again", justify="right")
     for stream in streams:
         log = folder / f"{stream.name}.writes"
         replay("gittins", folder, stream, sizes(stream)[2], "--slot-writes", str(log))

@@ -301,7 +301,7 @@ test_none_is_not_cached(void)
 
 	set_policy(OTHER, FC_CACHE_POLICY_DEFAULT);
 	OK(touch(&other, 0) == FC_MISS && touch(&other, 0) == FC_OK,
-	   "back to default it is cached as ever");
+	   "back to default it is cached as before");
 	rig_close(&rig);
 }
 
@@ -371,7 +371,7 @@ test_policies_reach_numbers(void)
 
 	fc_file_retire(&rig.cache, file_id(KEPT));
 	OK(policy_of(KEPT, 0) == FC_CACHE_POLICY_KEEP,
-	   "and one whose number was retired and given anew");
+	   "and one whose number was retired and given again");
 
 	MUST(fc_cache_policy_set(&rig.cache, file_id(KEPT), FC_CACHE_POLICY_NONE,
 	                         ROUND) == FC_OK);

@@ -100,7 +100,7 @@ test_dead_owner(void)
 
 	request(&curve, 0, START_MS + 20000);
 	fc_curve_read_at(&curve, &reading, START_MS + 20000);
-	OK(reading.tracked == 1, "seconds later it is taken, and begins anew");
+	OK(reading.tracked == 1, "seconds later it is taken, and starts over");
 
 	/* The control: trust what was left. */
 	die_with_the_lock(&curve, START_MS + 20000);
@@ -133,7 +133,7 @@ test_robbed(void)
 	request(&curve, 2, START_MS + 60000);
 	fc_curve_read_at(&curve, &reading, START_MS + 60000);
 	OK(locked_once && reading.tracked == 1,
-	   "who was stopped for long and goes on makes the next one begin anew");
+	   "who was stopped for long and goes on makes the next one start over");
 }
 
 static void

@@ -419,7 +419,7 @@ static const Scenario displacing[] = {
 	  displaced_with_a_block,
 	  B(FORGET),
 	  { 0 } },
-	{ "a file loses its number, and takes it back",
+	{ "a file loses its number, and gets it again",
 	  displaced_and_back,
 	  B(FORGET),
 	  { B(RESOLVE) } },
@@ -495,7 +495,7 @@ test_files_that_move(void)
 	stop_at("number-given", retire_file);
 	OK(fc_file_enter(scene.a, &next) == FC_OK &&
 	       fc_file_current(scene.a, &next),
-	   "a file that is dropped while it is entered is entered anew");
+	   "a file that is dropped while it is entered is entered again");
 	scene_close();
 }
 

@@ -107,7 +107,7 @@ test_retire(void)
 	FcFile again = entered(&rig, 7);
 
 	OK(again.generation > file.generation || again.number != file.number,
-	   "a file created anew has another number, or a later generation");
+	   "a file created again has another number, or a later generation");
 	OK(!fc_file_current(&rig.cache, &file),
 	   "the handle on the file before it stays stale");
 	rig_close(&rig);

@@ -285,7 +285,7 @@ test_stall(void)
 
 	recover();
 	housekeep(SECOND);
-	OK(state_of(1) == FC_DEVICE_IN_SERVICE, "when it answers it is taken back");
+	OK(state_of(1) == FC_DEVICE_IN_SERVICE, "when it answers it is used again");
 	tally = use_all();
 	OK(tally.misses[1] == 0 && tally.wrong == 0, "with all that it held");
 	end();
@@ -428,7 +428,7 @@ test_slow(void)
 	OK(tally.hits[1] == 0, "its blocks are read from disk");
 	read_takes_ns[1] = MS / 5;
 	housekeep(60 * SECOND);
-	OK(state_of(1) == FC_DEVICE_IN_SERVICE, "and taken back when it recovers");
+	OK(state_of(1) == FC_DEVICE_IN_SERVICE, "and used again when it recovers");
 	tally = use_all();
 	OK(tally.misses[1] == 0 && tally.wrong == 0, "still warm");
 	end();
@@ -531,7 +531,7 @@ test_death(void)
 	   "which costs its share and nothing else");
 	OK(fc_mode(&cache, NULL) == FC_SERVE, "the cache serves");
 	housekeep(1000 * SECOND);
-	OK(state_of(1) == FC_DEVICE_READ_FAILS, "it is not taken back");
+	OK(state_of(1) == FC_DEVICE_READ_FAILS, "it is not used again");
 
 	/* One more dies while it is bypassed, by its probes' errors. */
 	read_takes_ns[2] = 3 * SECOND;

@@ -268,7 +268,7 @@ test_sequence(void)
 			fc_meta_next(meta | FC_META_SEQUENCE_MASK, FC_FILLING, 0x12345678);
 	OK(fc_meta_state(meta) == FC_FILLING && fc_meta_high(meta) == 0x12345678,
 	   "a sequence that wraps touches neither state nor owner");
-	OK((meta & FC_META_SEQUENCE_MASK) == 0, "and begins anew");
+	OK((meta & FC_META_SEQUENCE_MASK) == 0, "and starts over");
 }
 
 /* Every slot belongs to one set, and sets share the load. */
@@ -294,7 +294,7 @@ test_spread(void)
 	rig_close(&rig);
 }
 
-/* A drive may lay out its channels one after the other. */
+/* A drive may lay out its channels one by one. */
 static void
 test_spread_of_a_few(void)
 {

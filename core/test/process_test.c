@@ -143,7 +143,7 @@ test_the_living_and_the_dead(void)
 	fc_test_broken = 0;
 
 	OK(fc_process_gone(&rig.cache, rig.cache.token),
-	   "oneself is gone: nobody will go on with what was cut off");
+	   "oneself is gone: nobody will resume what was cut off");
 	rig_close(&rig);
 }
 

@@ -471,7 +471,7 @@ test_ahead(void)
 
 	OK(fc_read_ahead(&rig.cache, &file, BLOCKS - 4, 20) == BLOCKS + 16 &&
 	       rig.flash.deferred_count == 4,
-	   "what is not cached is passed over");
+	   "what is not cached is skipped");
 	OK(read_singly(BLOCKS - 4, 4) == 4, "the rest is read");
 
 	/* Some have arrived, some are under way, some were not requested. */

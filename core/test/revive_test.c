@@ -21,7 +21,7 @@ test_untouched_files_stay(void)
 	counted = fc_count_sum(scene.a, FC_COUNT_hits);
 	MUST(counted > 0);
 	restart();
-	OK(fc_count_sum(scene.a, FC_COUNT_hits) == 0, "counters begin anew");
+	OK(fc_count_sum(scene.a, FC_COUNT_hits) == 0, "counters start over");
 	OK(fc_stamp_asleep(scene.a, &file), "after a crash a file is asleep");
 	OK(is_hit(scene.a, &file, 3) && is_hit(scene.a, &file, 4),
 	   "one that is as it was is warm");
@@ -281,7 +281,7 @@ test_audit_leaves_no_pin(void)
 	scene_close();
 }
 
-/* Counters begin anew, and so do the values derived from them. */
+/* Counters start over, and so do the values derived from them. */
 static void
 test_health_begins_anew(void)
 {
@@ -297,7 +297,7 @@ test_health_begins_anew(void)
 	restart();
 	OK(fc_count_sum(scene.a, FC_COUNT_flash_writes) == 0 &&
 	       fc_count_sum(scene.a, FC_COUNT_flash_read_bytes) == 0,
-	   "counters of devices begin anew");
+	   "counters of devices start over");
 	(void) fc_bypass_check(scene.a);
 	OK(shared->disk_mean_ns == 0, "nothing is known of the disk: %lu",
 	   (unsigned long) shared->disk_mean_ns);

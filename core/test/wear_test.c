@@ -186,7 +186,7 @@ test_restart(void)
 	end();
 	fc_test_broken = FC_BREAK(WEAR);
 	begin();
-	OK(day_blocks() == 0, "(control) without it the day begins anew");
+	OK(day_blocks() == 0, "(control) without it the day starts over");
 	end();
 }
 
@@ -216,7 +216,7 @@ test_cold(void)
 	(void) unlink(path[0]);
 	begin();
 	OK(day_blocks() == 0 && info().day_ns == 0,
-	   "one that was removed begins anew");
+	   "one that was removed starts over");
 	end();
 }
 
@@ -456,7 +456,7 @@ test_bucket(void)
 	end();
 	budget = 2 * BUDGET;
 	begin();
-	OK(put(10) == 10, "another budget begins anew, as it does while it runs");
+	OK(put(10) == 10, "another budget starts over, as it does while it runs");
 	end();
 }
 

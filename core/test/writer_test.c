@@ -240,7 +240,7 @@ test_many_at_once(void)
 	OK(serves(7, 1) && rig.flash.reads == 0, "the blocks are served meanwhile");
 	OK(update(7, 2) == FC_OK && serves(7, 2) &&
 	       count_of(FC_COUNT_coalesced_updates) == 0,
-	   "one that changes is taken anew; its write is not saved any more");
+	   "one that changes is taken again; its write is not saved any more");
 	rig.slow.holds = false;
 
 	unsigned wrong = 0;
@@ -401,7 +401,7 @@ test_stand_in_fails(void)
 	OK(checkpoint(0, 60, 2) == ring &&
 	       count_of(FC_COUNT_flash_write_errors) == 32 &&
 	       state_of(0) == FC_DEVICE_WRITE_FAILS,
-	   "a device that fails is out of use after as many errors as ever");
+	   "a device that fails is out of use after the usual number of errors");
 	OK(checkpoint(60, 100, 2) == 0 && !serves(0, 1) && !serves(99, 1),
 	   "then nothing is kept, and nothing stale");
 	end_without_writer();
@@ -430,7 +430,7 @@ test_stand_in_slow(void)
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
 	OK(fc_writer_ring_info(&rig.cache).stood_in_ns == 0,
-	   "when a writer has begun, the limit begins anew");
+	   "when a writer has begun, the limit starts over");
 	fc_test_now_ns = 0;
 	fc_test_tick_ns = 0;
 	end_without_writer();

@@ -439,7 +439,7 @@ test_switching(Lab *lab)
 
 	lab_verb(lab, "reset");
 	OK(reads_of(lab)->count == 0 && reads_of(lab)->latency_ns == 0,
-	   "a reset begins the statistics anew");
+	   "a reset begins the statistics again");
 }
 
 static void

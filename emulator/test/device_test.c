@@ -119,7 +119,7 @@ test_reading(void)
 	OK(end_ms(stream_at(START, 0, 1, 0)) == 1.0,
 	   "a read that continues a stream pays transfer only");
 	OK(end_ms(stream_at(START + 1 * MS, 4, 1, 3)) == 5.0,
-	   "what a stream passes over is paid as transfer");
+	   "what a stream skips is paid as transfer");
 }
 
 static void

@@ -3,7 +3,7 @@
 --
 -- An update drops and makes all of this and of views.sql.
 --
--- Whoever owns the schema may have put functions and operators there before.  They are
+-- The owner of the schema may have put functions and operators there before.  They are
 -- looked up when the script runs, and a better match than PostgreSQL's own would stay in the
 -- views, to be run by each superuser who reads them.  So nothing here is left to be
 -- found: every function and operator is called by its schema, with arguments of exactly its
@@ -141,7 +141,7 @@ REVOKE ALL ON FUNCTION pgflash_cache_clear() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_drive_writes_per_day(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_drive_writes_per_day(bigint) TO pg_monitor;
 
--- pg_dump reads the table with the rights of whoever runs it.
+-- pg_dump reads the table with the privileges of its user.
 GRANT SELECT ON pgflash_cache_policies TO PUBLIC;
 
 REVOKE ALL ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries, pgflash_snapshot_last,

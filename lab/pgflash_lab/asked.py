@@ -115,7 +115,7 @@ def _folder_of(asked: Asked) -> Path:
     ids = [one for one in asked.store.ids() if one.endswith(f"-{name}")]
     if not ids:
         raise StoredRunError(
-            f'there is no run of {name} in "{asked.store.runs}" to go on with',
-            hint="One that ended before its first attempt has nothing to go on with: run it again.",
+            f'there is no run of {name} in "{asked.store.runs}" to resume',
+            hint="One that ended before its first attempt has nothing to resume: run it again.",
         )
     return asked.store.folder(ids[-1])

@@ -44,7 +44,7 @@ def statements_of(script: str) -> list[str]:
 def run_all(
     connection: psycopg.Connection, stage: str, statements: Sequence[str], report: Progress
 ) -> None:
-    """Run statements one after the other, as one stage."""
+    """Run statements one by one, as one stage."""
     for number, statement in enumerate(statements):
         report(stage, number / len(statements))
         connection.execute(statement.encode())

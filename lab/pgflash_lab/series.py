@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Run every scenario, one after the other, as a series that can be continued.
+"""Run every scenario, one by one, as a series that can be continued.
 
 A series is a small file that says what was ordered; its runs are ordinary ones whose ids begin with
 the series' own.  To continue a series, we skip the runs that are finished, continue the unfinished

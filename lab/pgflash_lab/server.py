@@ -399,7 +399,7 @@ class Server:
             self._copy_tree(wal.resolve(), dest / "data" / "pg_wal")
 
     def restore(self, src: Path, *, wal_dir: Path | None = None) -> None:
-        """Replace the stopped cluster by the snapshot SRC; the log starts anew.
+        """Replace the stopped cluster by the snapshot SRC; the log starts over.
 
         With WAL_DIR the WAL is put there, and that folder's former content is removed.
         """

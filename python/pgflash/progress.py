@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How far something long has come, told to whoever listens.
+"""The progress of something long, reported to a listener.
 
 It is a series of stages.  A stage's length is known beforehand in seconds, or its work in some unit
 of which advance() then tells how much is done, or neither.  Nothing here prints.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Make docs/images anew: the live page under a small oltp load, the example report, the demo's.
+"""Make docs/images again: the live page under a small oltp load, the example report, the demo's.
 
     make images
 

@@ -543,7 +543,7 @@ def test_the_lab_page_shows_a_run_that_is_being_made(opened: Callable[..., Tab])
     whole = page.locator("#run-20261122-080000-whole")
     assert whole.locator("tbody tr").count() >= 2
     assert whole.locator("a[href$='run.json']").count() == 1
-    # The page is made anew while it is looked at.
+    # The page is made again while it is looked at.
     page.evaluate("document.querySelector('#sentence').textContent = ''")
     page.evaluate("import('/static/refresh.js').then(made => made.refresh())")
     assert "is being made" in page.locator("#sentence").inner_text()

@@ -56,7 +56,7 @@ class WalMove:
     path: Path
 
     def go(self) -> None:
-        """Carry it out, or go on with it."""
+        """Carry it out, or resume it."""
         assert self.placed.apply(self.path).records[0].state is MoveState.DONE
         assert self.placed.wal_folder == self.folder
 
@@ -132,7 +132,7 @@ def test_every_cut_leaves_a_cluster_that_starts(
     assert places
     assert back
     assert_wal_at_home(placed, move.folder)
-    # Each cut is gone on with or gone back from in turn, and the next begins where that ends.
+    # Each cut is resumed or gone back from in turn, and the next begins where that ends.
     to_cut: dict[Work, list[tuple[int, Place]]] = {
         apply_plan: list(enumerate(places)),
         undo_plan: list(enumerate(back)),

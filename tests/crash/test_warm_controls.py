@@ -76,7 +76,7 @@ def initialise_anew(cached: CachedServer) -> None:
 
 
 def move_to_a_copy(cached: CachedServer) -> None:
-    """Stop, and go on with a copy of the data directory."""
+    """Stop, and continue with a copy of the data directory."""
     data = cached.server.data
     cached.server.stop()
     cached.server.run(["/bin/cp", "-a", data, data.with_name("copy")])
@@ -85,7 +85,7 @@ def move_to_a_copy(cached: CachedServer) -> None:
 
 
 def raise_maximum(cached: CachedServer) -> None:
-    """Stop, and go on with room for more: blocks have other homes then."""
+    """Stop, and continue with room for more: blocks have other homes then."""
     cached.server.stop()
     cached.server.configure({"pgflash.cache_size_max": "96MB"})
 

@@ -136,7 +136,7 @@ def mounted_anew(folder: Path) -> Iterator[None]:
 def test_a_data_directory_that_was_mounted_since_a_crash_is_cold(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """A file system that was mounted anew may have lost what was not synced."""
+    """A file system that was mounted again may have lost what was not synced."""
     skip_without_mounts()
     cached = create_warm(cluster, pgflash_install)
     crash(cached)
@@ -157,7 +157,7 @@ def crash_with_tablespace(cluster: ClusterFactory, install: PgInstall) -> Cached
     return cached
 
 
-@pytest.mark.parametrize("mounts", [False, True], ids=["as it was", "mounted anew"])
+@pytest.mark.parametrize("mounts", [False, True], ids=["as it was", "mounted again"])
 def test_a_tablespace_that_was_mounted_since_a_crash_makes_the_cache_cold(
     cluster: ClusterFactory, pgflash_install: PgInstall, mounts: bool
 ) -> None:
@@ -240,7 +240,7 @@ def test_a_server_killed_while_it_saves_the_map(
 def test_a_server_whose_cache_was_refused_survives_a_crash(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """Its memory was not asked for in PostgreSQL's, and is not to be had there now."""
+    """Its memory was not asked for in PostgreSQL's, and is not available there now."""
     server = cluster(install=pgflash_install, start=False)
     server.configure(
         {

@@ -302,7 +302,7 @@ def lose_relations(
 ) -> CachedServer:
     """Return a server without fsync whose data files lost all when it was shut down.
 
-    It may go on with fsync before that: what it wrote until then is on disk no sooner.
+    It may turn fsync on before that: what it wrote until then is on disk no sooner.
     """
     cuts: list[PowerCut] = []
 

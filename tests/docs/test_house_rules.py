@@ -119,6 +119,7 @@ BROKEN = {
     ),
     "tests_lie_where_their_source_does": ("tests/unit/place/test_x.py", '"""It is."""\n'),
     "todos_have_an_issue": ("core/src/x.c", ESSAY + "/* TO" + "DO: later */\n"),
+    "words_are_plain": ("python/pgflash/x.py", LICENCE + '"""A file made anew."""\n'),
 }
 
 
@@ -266,3 +267,27 @@ def test_sql_that_leaves_something_to_be_found_is_found(expression: str) -> None
 )
 def test_what_is_allowed_is_not_complained_about(path: str, text: str) -> None:
     assert complaints(path, text) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("docs/x.md", "Who reads the archive must look there.\n"),
+        ("docs/x.md", "The limit stands in a file of its own.\n"),
+        ("python/x.toml", 'text = "This cannot be had."\n'),
+    ],
+)
+def test_words_to_avoid_are_found(path: str, text: str) -> None:
+    assert any("[words_are_plain]" in one for one in complaints(path, text))
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("docs/x.md", "## Who may do what\n\nWho waits for what? `--anew` says it.\n"),
+        ("docs/decisions/0001-x.md", "The map is made anew.\n"),
+        ("core/src/clock.c", ESSAY + "/* A reader of its own looks up a name. */\n"),
+    ],
+)
+def test_words_are_free_where_they_are_no_prose_of_ours(path: str, text: str) -> None:
+    assert not any("[words_are_plain]" in one for one in complaints(path, text))

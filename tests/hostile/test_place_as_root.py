@@ -244,7 +244,7 @@ ATTACKS: dict[str, tuple[list[str], Callable[[PlacedServer, Path, Victim], int]]
 def test_something_is_swapped_for_a_link(
     placed: PlacedServer, victim: Victim, kind: str, what: str
 ) -> None:
-    """While root makes a move and takes it back, the server's user swaps what he may rename.
+    """While root makes a move and undoes it, the server's user swaps what he may rename.
 
     All of it is his own or was just given to him; what he puts there leads to root's.
     """

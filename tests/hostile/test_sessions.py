@@ -199,7 +199,7 @@ def test_a_pooler_that_forgets_the_search_path_opens_no_door(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A pooler between us gives each statement another session, whose search_path is as ever.
+    """A pooler between us gives each statement another session, whose search_path is as before.
 
     Moves are left out: they need one session throughout, and say so by failing.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Flash wears whatever becomes of the server: what was written, and the budget, outlive it.
 
-A budget that begins anew with each start limits nothing on a server that is restarted by a
+A budget that starts over with each start limits nothing on a server that is restarted by a
 script, ended by the kernel for want of memory, or crashed again and again by whoever may.
 """
 

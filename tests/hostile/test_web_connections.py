@@ -39,7 +39,7 @@ def page() -> Iterator[Served]:
 
 @pytest.mark.parametrize("words", [HALF, HALF_BODY, b""], ids=["head", "body", "nothing"])
 def test_a_thousand_half_requests_keep_nobody_out(tmp_path: Path, words: bytes) -> None:
-    """Eleven hundred connections with half a request each, made anew when they are ended.
+    """Eleven hundred connections with half a request each, made again when they are ended.
 
     The server may open 1,024 files.  Who has the token opens pages and reads metrics meanwhile, a
     load balancer is told that we live, who watches goes on watching, and the log stays readable.
@@ -148,7 +148,7 @@ def test_a_head_that_is_too_long_or_none_ends_the_connection(page: Served, words
 
 
 def crowded(page: Served, count: int, words: bytes) -> list[socket.socket]:
-    """Have so many come, one after the other."""
+    """Have so many come, one by one."""
     found = []
     for number in range(count):
         found.append(stranger(page.port, words))

@@ -129,7 +129,7 @@ def test_another_minute_brings_another_snapshot_up_to_a_number_a_day(
 def test_a_snapshot_that_fails_is_not_tried_with_each_request(
     server: Server, page: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a full disk each try would fill it anew; the report is of the snapshots that there are."""
+    """On a full disk each try would fill it again; the report uses the existing snapshots."""
     monkeypatch.setattr("pgflash.web.details.TAKEN_EVERY_S", 3600.0)  # we may be slow
     tries = []
 

@@ -366,7 +366,7 @@ def deeds(placed: PlacedServer) -> RootsDeeds:
 
 
 def go_there_and_back(placed: PlacedServer, kind: str, name: str) -> None:
-    """Look at a move, make it and take it back."""
+    """Look at a move, make it and undo it."""
     path = placed.plan(moves(placed.server.base / name)[kind], name=name)
     look_at(read_plan(path), placed.dsn)
     assert placed.apply(path).records[0].state is MoveState.DONE

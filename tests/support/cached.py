@@ -88,7 +88,7 @@ class CachedServer:
         bypassed = "select from pgflash_cache_devices where state = 'bypassed'"
         with self.server.connect() as connection:
             assert eventually(lambda: not connection.execute(bypassed).fetchall()), (
-                "a cache file is not taken back"
+                "a cache file is not in use again"
             )
 
     def await_serving(self) -> None:

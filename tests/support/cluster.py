@@ -7,7 +7,7 @@ installation, one for each major version and, for negative controls, one for eac
 (FC_BREAK), so that builds never overwrite one another.
 
 initdb is run once for each version and segment size.  The first server of a test is a copy of its
-result, in a folder left by an earlier test (see used_data.py).  Further servers are made anew, so
+result, in a folder left by an earlier test (see used_data.py).  Further servers are made again, so
 no two servers of a test are the same cluster.  Tests may run in several processes at once; files
 that they share below build/ are made under a lock.
 

@@ -95,7 +95,7 @@ def reindex(world: World) -> None:
 
 
 def truncate_and_roll_back(world: World) -> None:
-    """Truncate and fill a table anew, and roll all of it back."""
+    """Truncate and fill a table again, and roll all of it back."""
     before = dict(world.tables["postgres", "ledger"])
     world.run("begin")
     world.run("truncate ledger")

@@ -145,7 +145,7 @@ class PowerCut:
         }
 
     def forget(self) -> None:
-        """Start anew: no records, and the machine's own boot id."""
+        """Start again: no records, and the machine's own boot id."""
         shutil.rmtree(self.folder, ignore_errors=True)
         make_server_dir(self.folder)
         make_server_dir(self.folder / "kept")

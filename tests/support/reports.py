@@ -146,7 +146,7 @@ FINDINGS = (
         sentence="No setting changed.",
         table="settings-changed",
     ),
-    Finding(rule="alone", severity=Severity.NOTE, sentence="The counters of slru began anew."),
+    Finding(rule="alone", severity=Severity.NOTE, sentence="The counters of slru started over."),
 )
 
 

@@ -48,7 +48,7 @@ from support.warm import ROWS, create_warm, until_cached
 #: Maximum number of rows changed in a life.
 CHANGES_MAX = 30
 
-#: Parts of the log that a standby receives one after the other.
+#: Parts of the log that a standby receives one by one.
 PARTS_MAX = 3
 
 #: Weights of the ways in which a life ends; COMES_BACK is for the last of some lives without the

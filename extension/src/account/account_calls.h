@@ -39,7 +39,7 @@ typedef struct Accounted
 	bool turn; /* a read whose source must be asked for */
 } Accounted;
 
-/* A read that another process may end: who asked for it. */
+/* A read that another process may complete: its requester. */
 typedef struct AccountLater
 {
 	uint8_t type; /* backend type + 1; 0: the read is not counted */

@@ -41,7 +41,7 @@
 static bool no_cachestat;
 
 /*
- * Mappings by descriptor; MAP_FAILED: there is none to be had.  Zero pages
+ * Mappings by descriptor; MAP_FAILED: there is none available.  Zero pages
  * until used.
  */
 static unsigned char *map_of[DESCRIPTORS_MAX];
@@ -149,7 +149,7 @@ page_cache_forget(int fd)
 	if (fd < 0 || fd >= DESCRIPTORS_MAX || map_of[fd] == NULL)
 		return;
 
-	/* Whoever interrupts this must not find it. */
+	/* A handler that interrupts this must not find it. */
 	map = map_of[fd];
 	map_of[fd] = NULL;
 	atomic_signal_fence(memory_order_seq_cst);

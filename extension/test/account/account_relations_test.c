@@ -62,7 +62,7 @@ test_relations(void)
 
 	fd = server_open(PATH, O_RDWR | O_CREAT | O_EXCL);
 	OK(relation_row(16384, 0, &row) && calls_in(&row) == 6 && !row.gone,
-	   "a new file of its name goes on with them");
+	   "a new file of its name resumes them");
 	server_close(fd);
 }
 
@@ -475,7 +475,7 @@ test_killed(void)
 	close(ready[1]);
 }
 
-/* The postmaster lets go of its memory and makes it anew. */
+/* The postmaster lets go of its memory and makes it again. */
 static void
 test_crash(void)
 {

@@ -211,7 +211,7 @@ calls_of(AccountClass class, AccountKind kind)
 	return sum_of(CLIENT, class, kind).calls;
 }
 
-/* Reads, whoever served them: a busy machine may make any of them slow. */
+/* Reads from any source: a busy machine may make any of them slow. */
 UNUSED static AccountSum
 reads_of(unsigned type, AccountClass class)
 {

@@ -403,7 +403,7 @@ test_another_life(void)
 	begin_another_life();
 	plant_letters(PATH, 'A');
 	fd = server_open(PATH, O_RDWR);
-	OK(all_true(fd), "one that was changed meanwhile is read anew");
+	OK(all_true(fd), "one that was changed meanwhile is read again");
 	server_close(fd);
 
 	fd = lettered_relation(0);

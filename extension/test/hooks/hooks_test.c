@@ -402,7 +402,7 @@ test_names(void)
 	OK(names_unlink(PATH) == 0, "a file is unlinked");
 	plant(PATH, 8, 'b');
 	new = server_open(PATH, O_RDWR);
-	OK(reads_true(new), "UNLINK: its name's next file is read anew");
+	OK(reads_true(new), "UNLINK: its name's next file is read again");
 	server_close(fd);
 	server_close(new);
 
@@ -413,7 +413,7 @@ test_names(void)
 
 	if (pwrite(new, &page, sizeof(page), 0) != FC_BLOCK_SIZE)
 		abort();
-	OK(reads_true(new), "CREATE: a file made anew starts with nothing cached");
+	OK(reads_true(new), "CREATE: a file made again starts with nothing cached");
 	server_close(fd);
 	server_close(new);
 }

@@ -523,7 +523,7 @@ static const struct
 } ends[] = {
 	{ "maps it", maps },
 	{ "opens it as a stream", opens_stream },
-	{ "opens a stream anew", empties_stream },
+	{ "opens a stream again", empties_stream },
 	{ "makes a stream of a descriptor", streams_descriptor },
 	{ "lets others write it", writes_at_once },
 	{ "lets others write a list", writes_a_list },

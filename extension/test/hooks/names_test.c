@@ -81,7 +81,7 @@ test_alias_that_goes(void)
 	plant_letters(PATH, 'A');
 	server_close(fd);
 	fd = server_open(PATH, O_RDWR);
-	OK(all_true(fd), "its name's next file is read anew");
+	OK(all_true(fd), "its name's next file is read again");
 	server_close(fd);
 }
 

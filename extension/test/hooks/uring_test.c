@@ -438,7 +438,7 @@ main(void)
 
 	if (!open_ring())
 	{
-		printf("1..0 # SKIP io_uring is not to be had: %s\n", strerror(errno));
+		printf("1..0 # SKIP io_uring is not available: %s\n", strerror(errno));
 		return 0;
 	}
 	pages = mmap(NULL, PAGES * sizeof(Page), PROT_READ | PROT_WRITE,

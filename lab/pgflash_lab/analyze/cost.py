@@ -285,7 +285,7 @@ _IOPS = (
         "Random reads",
         Unit.PER_SECOND,
         Source.MODELLED,
-        note="drives times what one is said to do",
+        note="number of drives times the rated IOPS of one",
     ),
     figure("mixed_iops", "Half of them writes", Unit.PER_SECOND, Source.MODELLED),
     figure("iops_per_gb", "Reads/s per GB", Unit.COUNT, Source.MODELLED),

@@ -71,7 +71,7 @@ class Role(_Entry, kw_only=True, frozen=True):
 
     where: Formula | None = None
     largest: Formula | None = None
-    #: What is said if there is none.
+    #: The text if there is none.
     otherwise: str
 
 
@@ -291,7 +291,7 @@ class Every(_Check, tag="every", kw_only=True, frozen=True):
     of: str
     when: Formula
     label: str = "{title}"
-    #: Without it, nothing is said if the condition holds.
+    #: Without it, nothing is printed if the condition holds.
     yes: str = ""
     no: str
 
@@ -306,7 +306,7 @@ class Requirement(_Entry, kw_only=True, frozen=True):
     """A value without which an exhibit cannot be shown."""
 
     value: Formula
-    #: What is said without it.
+    #: The text without it.
     otherwise: str
 
 

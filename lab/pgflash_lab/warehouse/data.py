@@ -2,7 +2,7 @@
 """Where the tables' contents come from: the program tpchgen-cli.
 
 It writes the same rows as the specification's own generator, byte for byte (PyPI: tpchgen-cli,
-Apache License; a requirement of the lab).  It generates its texts anew in every run, which takes a
+Apache License; a requirement of the lab).  It generates its texts again in every run, which takes a
 second or two, so it is run once for all tables, but for each gigabyte of rows, into a folder that
 the caller removes.
 """

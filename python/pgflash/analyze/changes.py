@@ -130,7 +130,7 @@ def settings_changed(period: Period) -> ReportTable:
 
 
 def missing_table(period: Period) -> ReportTable:
-    """Return what this report lacks, why, and which counters began anew within the period."""
+    """Return what this report lacks, why, and which counters started over within the period."""
     columns = (
         text("section", "Section"),
         text("reason", "Why"),

@@ -158,7 +158,7 @@ def host_iostat(period: Period) -> ReportTable:
         rows=tuple(disk_row(record, elapsed_s=period.elapsed_s) for record in records),
         key=("disk",),
         measure="util",
-        note="Whole devices that did anything, whoever used them.",
+        note="Active whole devices, whatever program used them.",
     )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """What happened between two consecutive readings, as rates.
 
-A counter that is smaller than before began anew: its whole value was counted since.  No rate is
+A counter that is smaller than before started over: its whole value was counted since.  No rate is
 negative, and none spans a restart.  Quantiles are computed from ranges, each twice as wide as the
 one before.  Within a range, requests are assumed to be spread evenly over its logarithm, so a
 quantile may be off by a factor of two at most.

@@ -6,7 +6,7 @@ interval by interval and added up.  So a statistics reset, a dropped database or
 appears later costs no more than the interval in which it happens, and the periods A..B and B..C
 always add up to A..C.
 
-A restart within the period is refused: the counters in shared memory begin anew, and what happened
+A restart within the period is refused: the counters in shared memory start over, and what happened
 between the last snapshot before it and the restart is not known.  The crash of a backend is such a
 restart, too; it shows as a fall of counters that otherwise never fall.
 
@@ -286,7 +286,7 @@ def _over_a_restart(
         parts.append(f"{after.id}..{chain[-1].id}")
     return RestartError(
         f"{what} between the snapshots {before.id} ({print_moment(before.taken_at)}) and "
-        f"{after.id} ({print_moment(after.taken_at)}), and its counters began anew",
+        f"{after.id} ({print_moment(after.taken_at)}), and its counters started over",
         before=before,
         after=after,
         hint=f"Ask for {' or '.join(parts)}."

@@ -307,7 +307,7 @@ def changed_settings(period: Period, _found: DbTime) -> Weighed | None:
 
 
 def resets(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that counters began anew within the period."""
+    """Say that counters started over within the period."""
     if not period.resets:
         return None
     names = sorted({reset.section for reset in period.resets})

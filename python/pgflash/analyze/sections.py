@@ -24,7 +24,7 @@ from pgflash.model.snapshot_sections import SECTIONS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """Counters that began anew within a period."""
+    """Counters that started over within a period."""
 
     section: str
     #: The row in words; "" if the section has only one.

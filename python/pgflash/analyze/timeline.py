@@ -119,7 +119,7 @@ def cpu_over_time(period: Period, points: Sequence[Interval]) -> ReportTable:
         rows=tuple(rows),
         key=("at",),
         measure="user",
-        note="Shares of all processors of the machine, whoever used them.",
+        note="Shares of all processors of the machine, whatever program used them.",
     )
 
 

@@ -15,9 +15,9 @@ with top(dsn="dbname=app", readings=5) as samples:
 
 A command of two words is one name: `pgflash plan apply` is plan_apply().  Only `pgflash serve` and
 `pgflash completion` have no function: they are for people.  If a DSN is omitted, the environment's
-(PGHOST and the like) is used.  Sizes are in bytes and times in seconds, unless a name ends in
-another unit.  Errors that a user can correct are raised as a subclass of PgflashError, with a hint;
-if there is no session, as SessionError.  Nothing here prints or asks.
+(PGHOST, ...) is used.  Sizes are in bytes and times in seconds, unless a name ends in another
+unit.  Errors that a user can correct are raised as a subclass of PgflashError, with a hint; if
+there is no session, as SessionError.  Nothing here prints or asks.
 """
 
 from pgflash.advise.approaches import Situation

@@ -60,7 +60,7 @@ def cache_resize(
 ) -> None:
     """Change the size of each cache file, in bytes, and wait until the blocks have moved.
 
-    The setting pgflash.cache_size is changed for good; whoever stops waiting stops nothing.
+    The setting pgflash.cache_size is changed permanently, even if the caller stops waiting.
     PgflashError if the server refuses the size.
     """
     setting = sql.Literal(f"{size_bytes // 1024}kB")

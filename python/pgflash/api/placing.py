@@ -96,7 +96,7 @@ def place_database(
 ) -> Plan:
     """Plan to move a database, object by object as place_table() does.
 
-    OFFLINE: all at once, while nobody is connected to it.
+    OFFLINE: all at once, while no session is connected to it.
     """
     if offline:
         return _plan(dsn, MoveKind.DATABASE, to, name=name, options={"offline": "yes"})

@@ -133,7 +133,7 @@ def main(arguments: list[str] | None = None) -> int:
         complain(error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; nothing is left to say
+        sys.stderr.close()  # the reader of our output has gone; nothing is left to print
         return 1
     except Exception as error:
         if "--debug" in words:

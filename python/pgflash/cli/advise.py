@@ -145,7 +145,7 @@ def advise_command(
             with opened(dsn, store) as snapshots:
                 report = api.report(snapshots, begin=begin, end=end, every_row=True)
             advice = api.advise(report, known)
-    # Written first: who reads no further than the sentence still gets the plan.
+    # Written first, so that a reader that stops after the sentence still gets the plan.
     moves = 0
     if plan is not None:
         made = api.advise_plan(

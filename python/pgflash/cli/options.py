@@ -24,7 +24,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def examples(*lines: str) -> str:
-    """Return what stands below a command's help: command lines as they can be copied."""
+    """Return the examples below a command's help: command lines to copy."""
     return "\b\n" + "\n  ".join(["Examples:" if len(lines) > 1 else "Example:", *lines])
 
 

@@ -3,7 +3,7 @@
 
 Each command makes a plan of one or more moves, keeps it in a file, shows what it means,
 asks, and carries it out as `pgflash plan apply` would.  So whatever is stopped is gone on
-with by `pgflash plan apply FILE`, and taken back by `pgflash plan undo FILE`.
+with by `pgflash plan apply FILE`, and undone by `pgflash plan undo FILE`.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash plan: show, carry out and take back a plan of moves."""
+"""pgflash plan: show, carry out and undo a plan of moves."""
 
 import getpass
 import os
@@ -168,7 +168,7 @@ def agree(found: Plan, dsn: str | None, *, yes: bool) -> bool:
 
 
 def carry_out(path: Path, found: Plan, dsn: str | None, *, room_is_there: bool) -> None:
-    """Carry out a plan, and say how to go on with it or take it back."""
+    """Carry out a plan, and say how to resume it or undo it."""
     with Screen() as screen:
         try:
             api.plan_apply(path, found, dsn=dsn, room_is_there=room_is_there, listener=screen)

@@ -63,7 +63,7 @@ def _show(watch: api.Watch, *, screen: bool) -> None:
         for sample in watch:
             console.print(_page(watch, sample, width=0))
         return
-    # What is said of the session is said before the screen is taken.
+    # Messages about the session are printed before the screen is taken.
     watch.connected()
     with Live(console=console, screen=screen, auto_refresh=False) as live, _quits(watch):
         live.update(words("Connecting to the server."), refresh=True)
@@ -107,7 +107,7 @@ def _quits(watch: api.Watch) -> Iterator[None]:
 
 
 def _is_in_background(terminal: int) -> bool:
-    """Tell whether a terminal is somebody else's now: who changes its mode then is stopped."""
+    """Tell whether a terminal belongs to another job: changing its mode would stop us."""
     try:
         return os.tcgetpgrp(terminal) != os.getpgrp()
     except OSError:  # it is not the terminal that controls us

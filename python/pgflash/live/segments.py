@@ -44,7 +44,7 @@ class Segments:
         self._known: dict[int, tuple[FileKey, FileRow]] = {}
 
     def forget(self) -> None:
-        """Do not compare with earlier counts: the server may have begun to count anew."""
+        """Do not compare with earlier counts: the server may have restarted its counters."""
         self._looked_at = None
         self._known.clear()
 
@@ -59,7 +59,7 @@ class Segments:
         asked = self._learn(changes)
         if before is None or at <= before:
             return
-        # A counter that began anew says nothing about the time in between.
+        # A counter that started over says nothing about the time in between.
         counts = (
             (key, FileCount(**dict(zip(_NAMES, row, strict=True)))) for key, row in asked.items()
         )

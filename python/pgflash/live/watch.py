@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The samples of a server, one after the other, for a program or a terminal.
+"""The samples of a server, one by one, for a program or a terminal.
 
 The first sample must come in time.  After that, the loss of the server does not end the iteration:
 None stands for it, `status` gives the state, and samples follow when the server is back.

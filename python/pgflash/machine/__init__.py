@@ -3,7 +3,7 @@
 
     tree        the kernel's files; in tests, a folder that holds some
     host        the whole machine: processors, memory, disks' counters
-    processes   one process: who it is, where it works, what it used
+    processes   one process: its owner, its folder, its use of resources
     mounts      which mount a path is on
     disks       which disks are below a mount
     cgroup      how much memory a process may have

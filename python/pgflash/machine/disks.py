@@ -145,7 +145,7 @@ def _block_folders(machine: Machine, mount: Mount) -> Iterator[str]:
         if found is not None:
             yield found
             return
-    # btrfs, bcachefs and the like: use the name of the source, "/dev/sda:/dev/sdb" if there are
+    # btrfs, bcachefs and others: use the name of the source, "/dev/sda:/dev/sdb" if there are
     # several.
     named = [
         folder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""One process: who it is, where it works, and what it has used.
+"""One process: its owner, its folder, and its use of resources.
 
 A process may end between two calls, and another one may get its number.  So each method reads what
 is true now and raises OSError if the process is gone or hidden; a start time tells two processes

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """A drawing as plain values: what is drawn, in which form, and which meaning each part has.
 
-A chart always stands beside a table with the same numbers.  Code that builds one need not know SVG;
+A chart always has a table with the same numbers beside it.  Code that builds one need not know SVG;
 code that draws one (report/drawing.py) need not know what it is about.
 """
 
@@ -65,5 +65,5 @@ class Chart:
     lasting_s: tuple[float, ...] = ()
     #: Of lines and ranges: each step of the axis is a multiple of the one before.
     logarithmic: bool = False
-    #: Whether it may stand beside another; by default only bars may.
+    #: Whether it may be placed beside another; by default only bars may.
     narrow: bool | None = None

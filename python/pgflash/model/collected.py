@@ -17,7 +17,7 @@ class Counted:
     """A row of cumulative counters."""
 
     values: tuple[float, ...]
-    #: Changes when the counters begin anew, if the server reports that.
+    #: Changes when the counters start over, if the server reports that.
     birth: str | None = None
     #: The names that people see.
     labels: tuple[Value, ...] = ()

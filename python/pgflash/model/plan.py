@@ -13,7 +13,7 @@ has.
 
 A plan contains no password.  It may contain the environment that the server was started with (notes
 of a WAL move that stopped it), so only its owner may read the file.  And it contains commands that
-will be run by whoever carries it out, so only that user and root may be able to write it.
+will be run by the user who applies it, so only that user and root may be able to write it.
 """
 
 import enum
@@ -44,7 +44,7 @@ class MoveKind(enum.StrEnum):
     #: A table or materialized view and its TOAST table, without its indexes.
     TABLE = "table"
     INDEX = "index"
-    #: A whole database at once, while nobody is connected to it.
+    #: A whole database at once, while no session is connected to it.
     DATABASE = "database"
     #: Not a move but the flash cache's policy for a relation; `to` is the policy.
     KEEP = "keep"

@@ -5,7 +5,7 @@ A snapshot is a head (when, of which server) and sections.  A section is a small
 its kind says how two of them may be combined:
 
     counter  cumulative: the difference of two snapshots is what happened between them,
-             unless the counters began anew (restart, reset), which a smaller value shows
+             unless the counters started over (restart, reset), which a smaller value shows
     gauge    as of the moment of the snapshot
     delta    what happened since the previous snapshot: over a period they are summed up
 
@@ -59,7 +59,7 @@ class Falls(enum.Enum):
     #: The counter is not quite monotonic (the kernel's I/O wait, processor time of ended
     #: processes).
     CLAMP = "clamp"
-    #: The counter never falls while the server runs: it began anew, after a crash.
+    #: The counter never falls while the server runs: it started over, after a crash.
     RESTART = "restart"
 
 

@@ -14,7 +14,7 @@ as an SQL session, files.py as folders. journal.py is the record that survives a
 decides which user works on the server's files, also when root runs pgflash.
 
 What is always true: wherever a move is interrupted, the cluster can be started without pgflash and
-has lost nothing; the same command continues the move; an undo takes it back.
+has lost nothing; the same command continues the move; an undo reverses it.
 """
 
 from pgflash.place.apply import Seen, apply_plan, is_down, look_at, undo_plan

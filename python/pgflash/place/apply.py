@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Carry out a plan, or take it back.
+"""Carry out a plan, or undo it.
 
 Moves are made in order and undone in the opposite order.  The first failure ends the run; completed
 moves stay, and the same command continues from there.  A move whose state is still "doing" was
@@ -40,7 +40,7 @@ from pgflash.session import connect, parse_dsn
 
 #: A move in one of these states is not over.
 _BEGUN = {MoveState.DOING, MoveState.UNDOING}
-#: The states of moves that an apply has to make, and that an undo has to take back.
+#: The states of moves that an apply has to make, and that an undo has to reverse.
 _TO_APPLY = {
     MoveState.PLANNED,
     MoveState.DOING,
@@ -108,7 +108,7 @@ def apply_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> No
 
 
 def undo_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> None:
-    """Take back the moves of a plan that were made or begun, the last one first."""
+    """Undo the moves of a plan that were made or begun, the last one first."""
     with only_one(journal.path):
         _go_on_from_down(journal, dsn)
         with Cluster(dsn) as cluster:
@@ -173,7 +173,7 @@ def _make(journal: Journal, index: int, dsn: str, cluster: Cluster, *, undo: boo
 
 
 def _run(journal: Journal, index: int, mover: Mover, *, undo: bool) -> None:
-    """Make or take back one move, and write down how it went."""
+    """Make or undo one move, and write down how it went."""
     steps = journal.steps(index)
     record = steps.record
     title = journal.plan.moves[index].title
@@ -220,7 +220,7 @@ def _said_by_kernel(title: str) -> Iterator[None]:
 
 
 class _Each:
-    """The moves of a plan, one after the other; a move whose table was dropped is skipped."""
+    """The moves of a plan, one by one; a move whose table was dropped is skipped."""
 
     def __init__(self, journal: Journal, dsn: str, cluster: Cluster) -> None:
         self.journal = journal
@@ -251,7 +251,7 @@ class _Each:
 
 
 def _find_again(journal: Journal, dsn: str, cluster: Cluster) -> None:
-    """Plan anew the moves of objects that were dropped and created again."""
+    """Plan again the moves of objects that were dropped and created again."""
     for index, record in enumerate(journal.plan.records):
         if record.state is MoveState.GONE:
             with contextlib.suppress(GoneError):

@@ -161,7 +161,7 @@ class ArchiveMover:
         old, new = self._folders()
         if old == new:
             return
-        self.target()  # raises if the new folder cannot stand in the command
+        self.target()  # raises if the command cannot contain the new folder
         if self._name == _COMMAND and "command" in self._move.options:
             _refuse_other_folder(self._move.options["command"], self._new_folder())
         if owner.do(files.is_inside, new, cluster.data_directory()):

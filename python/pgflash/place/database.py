@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Move a whole database at once: ALTER DATABASE, while nobody is connected to it.
+"""Move a whole database at once: ALTER DATABASE, while no session is connected to it.
 
 The server copies all files and then changes one row, so a kill leaves the database where it was. No
 session is ended: the move is refused, and the refusal names the connected sessions. (The other way,

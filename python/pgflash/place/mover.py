@@ -36,7 +36,7 @@ class Look:
     #: Where it goes, in words.
     there: str
     bytes: int
-    #: Who has to wait for what, in one sentence.
+    #: The sessions that wait, and for what, in one sentence.
     lock: str
     #: How long it may take, without waiting for locks.
     estimate: Estimate

@@ -175,7 +175,7 @@ class RelationMover:
                     passes[index.tablespace] += built_bytes(self._cluster, index)
         memory_bytes, temps = self._cluster.sort_room(relation.database)
         spilled = [sort_bytes(self._cluster, index, memory_bytes) for index in built]
-        # Which of several devices it takes is chance. Indexes are built one after the other.
+        # Which of several devices it takes is chance. Indexes are built one by one.
         for temp in {self._device_of(name): name for name in temps}.values():
             passes[temp] += max(spilled, default=0)
         stays = relation.bytes if method == "alter" else built_bytes(self._cluster, relation)
@@ -300,7 +300,7 @@ class RelationMover:
 
     def _reindex(self, place: str, steps: Steps) -> None:
         relation = self._now()
-        steps.at("build it anew")
+        steps.at("build it again")
         statement = sql.SQL("reindex (concurrently, tablespace {}) index {}").format(
             sql.Identifier(place), relation.sql
         )

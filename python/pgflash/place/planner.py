@@ -2,7 +2,7 @@
 """Turn a request into a plan: one move, or the many that it consists of.
 
 A table becomes the table, then each of its indexes; a partitioned table becomes its partitions,
-then itself.  A database becomes every table and index in it, one after the other.  It is expanded
+then itself.  A database becomes every table and index in it, one by one.  It is expanded
 only when the plan is looked at or applied, since tables come and go.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Relations as placement needs them: found by name, with what belongs to them.
 
-A name is read as it stands in the catalog ("public.Order") or as SQL would write it
+A name is read as it is in the catalog ("public.Order") or as SQL would write it
 (public."Order").  The second form is required if the name of the schema or of the relation contains
 a dot.  A name without a schema is in public.
 """
@@ -220,7 +220,7 @@ def refuse_relation(cluster: Cluster, relation: Relation) -> None:
 
 
 def _how_to_own(cluster: Cluster, owner: str) -> str:
-    """Say how to get an owner's rights; nobody is made a superuser for the sake of a table."""
+    """Say how to get an owner's rights; never by becoming a superuser."""
     if cluster.value(_IS_AS_A_SUPERUSER, owner):
         return f"Connect as {owner}, or have a superuser give it to another role: ALTER ... OWNER."
     return f"Connect as {owner}, or GRANT {quote_name(owner)} TO {quote_name(cluster.role)};"

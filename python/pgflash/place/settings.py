@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Change a setting by ALTER SYSTEM so that it can be taken back exactly.
+"""Change a setting by ALTER SYSTEM so that it can be reverted exactly.
 
 A value from postgresql.auto.conf is told apart from one set elsewhere: an undo either writes the
 former line again or removes ours.  As the place of a move it is written "set:VALUE" or "reset".  A
 change counts once a new session sees it; if something stronger (the command line) overrides it, the
-change is taken back and refused.
+change is reverted and refused.
 """
 
 import time
@@ -22,7 +22,7 @@ _POLL_S = 0.05
 
 
 def setting_place(cluster: Cluster, name: str) -> str:
-    """Return how a setting stands in postgresql.auto.conf."""
+    """Return a setting as it is in postgresql.auto.conf."""
     rows = cluster.rows(
         "select setting from pg_file_settings where name = %s and sourcefile like "
         "'%%/postgresql.auto.conf' order by seqno desc limit 1",
@@ -50,7 +50,7 @@ def change_setting(cluster: Cluster, name: str, place: str, *, is_list: bool = F
         raise PlaceError(
             f"{name} was set, but a new session does not see it",
             hint="It is set more strongly elsewhere: on the server's command line, or by ALTER "
-            "ROLE or ALTER DATABASE. It was taken back.",
+            "ROLE or ALTER DATABASE. It was reverted.",
         )
 
 

@@ -124,6 +124,6 @@ class TempMover:
                 yield "The tablespace is on the device of the data directory."
 
     def go(self, place: str, steps: Steps) -> None:
-        """Set it, or take it back."""
+        """Set it, or undo it."""
         steps.at("change the setting")
         change_setting(self._cluster, _NAME, place, is_list=True)

@@ -55,7 +55,7 @@ def outcome(view: Row) -> Outcome:
     hour: Row = next((one for one in benefit if one["period"] == "hour"), {})
     hits, misses = cache.get("hits"), cache.get("misses")
     looked_up = f"{count(hits)} of {count((hits or 0) + (misses or 0))} blocks, since the start"
-    # What is true of several periods is said of the shortest.
+    # A sentence that is true of several periods is printed for the shortest.
     findings = {one["finding"]: one["period"] for one in reversed(benefit) if one.get("finding")}
     return Outcome(
         figures=(

@@ -2,7 +2,7 @@
 """Pages that other distributions add to the live page.
 
 Each is an entry point of the group GROUP: a function that takes the folder of --store and returns a
-GuestPage.  Its routes stand behind the same Guard as ours.
+GuestPage.  Its routes are behind the same Guard as ours.
 """
 
 from collections.abc import Callable, Mapping

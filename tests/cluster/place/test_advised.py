@@ -2,7 +2,7 @@
 """From "the database waits for storage" to "this is on flash now, and this is what it brought".
 
 What a DBA does, command by command: measure, ask for advice, carry the plan out while the
-database is used, measure, and take it back.  The devices are emulated: the data lie on slow
+database is used, measure, and undo it.  The devices are emulated: the data lie on slow
 disks, and the advised tablespace and the WAL's new folder on flash.
 """
 
@@ -230,7 +230,7 @@ def test_advice_is_carried_out_under_load_brings_what_it_said_and_is_taken_back(
     with capsys.disabled():
         print(  # noqa: T201
             f"\nadvised {way['ratio']:.1f} times, brought {after / before:.1f} ({before:.0f}/s, "
-            f"{after:.0f}/s; taken back {again:.0f}/s), longest stall {watch.longest_s:.2f} s"
+            f"{after:.0f}/s; undone {again:.0f}/s), longest stall {watch.longest_s:.2f} s"
         )
     assert after > GAIN_MIN * before
     # It was the devices: back on the disks it is as slow as it was.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Tables, indexes and databases move to another tablespace: under load, cut off, taken back."""
+"""Tables, indexes and databases move to another tablespace: under load, cut off, undone."""
 
 import contextlib
 import signal
@@ -282,7 +282,7 @@ def test_every_cut_of_a_table_and_its_index_is_gone_on_with(placed: PlacedServer
     assert steps == [
         ("copy under a lock", 1),
         *((f"before: {moved}", 1), (f"after: {moved}", 1)),
-        ("build it anew", 1),
+        ("build it again", 1),
         *((f"before: {built}", 1), (f"after: {built}", 1)),
     ]
     placed.undo(path)

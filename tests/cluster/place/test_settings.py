@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Temporary files and the archive go elsewhere by settings: checked, taken back, cut off."""
+"""Temporary files and the archive go elsewhere by settings: checked, undone, cut off."""
 
 import re
 from collections.abc import Iterator

@@ -221,7 +221,7 @@ def test_one_question_serves_all_who_mark_the_same_range(
     early = begin - timedelta(minutes=50)
     answers = {details.time_range(known, early, begin - timedelta(minutes=20)) for _ in range(5)}
     assert (len(answers), details.asked) == (1, 1)
-    # What has just ended may still get looks, so it is asked anew after a while.
+    # What has just ended may still get looks, so it is asked again after a while.
     details.time_range(known, begin, end)
     details.time_range(known, begin, end)
     assert details.asked == 2

@@ -163,4 +163,4 @@ def test_quantiles_of_the_lowest_and_of_a_single_range() -> None:
 
 def test_only_what_happened_between_is_in_the_quantiles() -> None:
     assert between({1.0: 5, 2.0: 7}, {1.0: 5, 2.0: 9, 4.0: 1}) == {2.0: 2, 4.0: 1}
-    assert between({1.0: 5}, {1.0: 3}) == {1.0: 3}  # it began anew
+    assert between({1.0: 5}, {1.0: 3}) == {1.0: 3}  # it started over

@@ -49,7 +49,7 @@ def compilations(room: str, pg_config: Path, folder: Path, *, as_words: bool) ->
     """Return the compilers' command lines that make would run."""
     words = [f"{name}={value}" for name, value in FLAGS.items()] if as_words else []
     env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-    # Nothing has been built yet in BUILD; core's own folder is made anew by --always-make.
+    # Nothing has been built yet in BUILD; core's own folder is made again by --always-make.
     done = subprocess.run(
         [
             *("make", "--dry-run", "--always-make", "--no-print-directory"),

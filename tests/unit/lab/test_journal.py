@@ -113,7 +113,7 @@ def test_a_run_of_another_process_is_seen_refused_and_known_dead_when_killed(
     # What it wrote is still there, and it does not run.
     assert {one.name for one in tmp_path.iterdir()} == {PROGRESS_FILE, LOCK_FILE}
     assert progress_of(tmp_path) is None
-    # Another may go on with it.
+    # Another may resume it.
     with kept(tmp_path, Listener()):
         assert progress_of(tmp_path) is not None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Going on with a run, and all scenarios as one thing to go on with."""
+"""Resuming a run, and all scenarios as one thing to resume."""
 
 import dataclasses
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Options of a move that is written by hand: what is not known is refused, never passed over."""
+"""Options of a move that is written by hand: what is not known is refused, never skipped."""
 
 import pytest
 

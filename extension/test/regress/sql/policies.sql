@@ -1,4 +1,4 @@
--- keep and none, for a table: set, shown, taken back.
+-- keep and none, for a table: set, shown, removed.
 CREATE EXTENSION pgflash;
 CREATE TABLE hot (id int PRIMARY KEY, note text);
 
@@ -40,7 +40,7 @@ SET ROLE regress_pgflash_stranger;
 SELECT pgflash_set_cache_policy('warm', 'none');
 RESET ROLE;
 
--- default is a policy, too; null takes it back.
+-- default is a policy, too; null removes it.
 SELECT pgflash_set_cache_policy('warm', 'default');
 SELECT relation, policy FROM pgflash_cache_policy;
 SELECT pgflash_set_cache_policy('warm', NULL);

@@ -12,7 +12,7 @@
 --   payment       customer, then district, then warehouse (the hottest row last:
 --                 it is held for the commit only)
 --   delivery      districts in order, in each one the oldest new order first
--- Whoever loses all the same is retried by the terminal (pgbench --max-tries).
+-- A transaction that loses all the same is retried by the terminal (pgbench --max-tries).
 --
 -- Errors.  The only one a terminal causes on purpose is an unused item number.
 -- It ends in a ROLLBACK inside the procedure and a row that says so: an error
@@ -232,7 +232,7 @@ $$;
 --
 -- Two deliveries of one warehouse wait for each other at the first district's
 -- oldest new order; the loser goes on to the next oldest (FOR UPDATE ... LIMIT 1
--- passes over a row that was deleted meanwhile), so none is delivered twice.
+-- skips a row that was deleted meanwhile), so none is delivered twice.
 CREATE PROCEDURE oltp.delivery(
     IN p_w_id integer, IN p_carrier smallint,
     INOUT delivered integer DEFAULT NULL)

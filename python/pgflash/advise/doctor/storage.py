@@ -75,7 +75,7 @@ def alignment(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 source=ORACLE_FLASH,
                 commands=(
                     f"parted /dev/{first} unit s print",
-                    "# move its files away (pgflash place); then make that partition anew, with "
+                    "# move its files away (pgflash place); then create that partition again, with "
                     "its start at a multiple of 1MiB, and its file system",
                 ),
             )

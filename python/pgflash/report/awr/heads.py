@@ -22,7 +22,7 @@ def title_of(report: AwrReport | CompareReport) -> str:
     first, second = _ids(report.first), _ids(report.second)
     if first != second:
         return f"PostgreSQL comparison: snapshots {first} and {second}"
-    # Different servers, or one that was made anew: snapshot numbers do not tell the periods apart.
+    # Different servers, or one that was made again: snapshot numbers do not tell the periods apart.
     first, second = (
         f"{print_time(head.begin_at)} {head.time_zone}" for head in (report.first, report.second)
     )

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: PostgreSQL
 // One chart: what its figure says of itself in data-figure, drawn by uPlot.
 //
-// Areas have the hatchings and lines the dashes of the reports, so nothing is said by colour
+// Areas have the hatchings and lines the dashes of the reports, so nothing depends on colour
 // alone.  A time range is marked by dragging, with a mouse or a finger, or by the keyboard:
 // arrows move the mark, Shift and arrows widen the range, Escape clears it.  Values are read from the
 // figure's own table, which the chart fills; the canvas is a picture beside it.

@@ -12,7 +12,7 @@ const ink = () => style.getPropertyValue("--ink"), faint = () => style.getProper
 const grid = {stroke: () => style.getPropertyValue("--grid"), width: 1};
 const font = "12px system-ui, sans-serif";
 
-/** Return what the table's holder says: it is made anew while the page is looked at. */
+/** Return what the table's holder says: it is rebuilt while the page is shown. */
 function says() {
     return JSON.parse(document.querySelector("[data-curve]").dataset.curve);
 }

@@ -4,11 +4,11 @@
 // A stream that breaks is taken up again by the browser itself, after the last message it had
 // (Last-Event-ID).  Where streams are cut or refused for good we ask every two seconds instead, and
 // try the stream again after a while.  A stream that says nothing though the server is
-// well is dead without knowing it, as after a laptop's sleep: it is made anew.
+// well is dead without knowing it, as after a laptop's sleep: it is reopened.
 //
 // Samples are kept in order of arrival.  Their moments are the server's clock.  A chart cannot go
 // back: where the clock does so by a little, its samples are moved together until it has caught up;
-// by more, what was kept is of another time, and it is begun anew.
+// by more, what was kept is of another time, and the feed starts over.
 
 import {clock, parseTime} from "./format.js";
 

@@ -55,7 +55,7 @@ function note(sentence) {
     write("#note", sentence);
 }
 
-/** Write a sentence where it is not there yet, so that it is not read out anew. */
+/** Write a sentence where it is not there yet, so that it is not read out again. */
 function write(place, sentence) {
     const found = document.querySelector(place);
     if (found && found.textContent !== sentence) found.textContent = sentence;
