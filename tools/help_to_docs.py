@@ -77,7 +77,7 @@ its role is a superuser: see [the monitoring role](../guide/roles.md).
 ```toml
 {CONFIG}```
 
-An option overrides the environment (`PGHOST` and the like), and the environment overrides the file.
+An option overrides the environment (such as `PGHOST`), and the environment overrides the file.
 An unknown name is an error that suggests the right one. A file that others may write, or whose
 folder they may write, is refused. `PGFLASH_CONFIG=` means no file.
 

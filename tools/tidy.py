@@ -682,14 +682,14 @@ def words_are_plain(source: Source) -> Iterator[str]:
     if _NOT_OURS.search(path):
         return
     text = source.text
-    avoided = _AVOIDED
+    avoided: tuple[tuple[str, str], ...] = _AVOIDED
     if source.path.suffix == ".md":
         avoided += _AVOIDED_IN_PAGES
         text = _CODE.sub(lambda found: "`" + "\n" * found[0].count("\n"), text)
         text = re.sub(r"^#.*$", "", text, flags=re.M)
-        for found in _WHO.finditer(text):
-            number = text.count("\n", 0, found.start()) + 1
-            yield f'{number}: "{found[0].strip()[:30]}": name the reader, user or process'
+        for who in _WHO.finditer(text):
+            number = text.count("\n", 0, who.start()) + 1
+            yield f'{number}: "{who[0].strip()[:30]}": name the reader, user or process'
     for number, line in enumerate(text.splitlines(), start=1):
         for word, better in avoided:
             if found := re.search(rf"\b(?:{word})\b", line):

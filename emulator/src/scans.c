@@ -78,7 +78,7 @@ find(EmScans *scans, uint64_t file, uint64_t window, uint64_t now_ns)
 	return found;
 }
 
-/* The window, made anew if nothing is known about it. */
+/* The window, created again if nothing is known about it. */
 static EmScanWindow *
 find_or_make(EmScans *scans, uint64_t file, uint64_t window, uint64_t now_ns)
 {

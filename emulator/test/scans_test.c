@@ -181,7 +181,7 @@ test_buffered_pages(int processes)
 		100.0 * (double) load.positioned / (double) load.requests);
 	OK(load.blocks_charged > load.blocks * 98 / 100 &&
 	       load.blocks_charged < load.blocks * 102 / 100,
-	   "%d processes pass over buffered pages once, too", processes);
+	   "%d processes skip buffered pages once, too", processes);
 }
 
 /*

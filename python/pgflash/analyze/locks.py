@@ -156,9 +156,7 @@ def long_locks(period: Period) -> ReportTable:
     title = "Lock waits longer than deadlock_timeout"
     records = period.records("stat_lock")
     if not records:
-        reason = period.missing_reason("stat_lock") or (
-            "Counted by PostgreSQL 19 and newer."
-        )
+        reason = period.missing_reason("stat_lock") or ("Counted by PostgreSQL 19 and newer.")
         return missing("locks-long", title, _LONG, reason)
     records = [one for one in records if number(one["waits"]) or number(one["fastpath_exceeded"])]
     if not records:

@@ -10,7 +10,7 @@ format = "json"     # table, json or csv, where a command has it
 pager = false
 
 An option counts more than the environment, and the environment more than the file.  For the server
-this is so by itself: what the file says takes the place of PGHOST and the like where those are not
+this is so by itself: what the file says takes the place of PGHOST (and others) where those are not
 set.
 
 A file that others may write is refused, and so is a name that means nothing: a default that is

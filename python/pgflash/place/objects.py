@@ -185,7 +185,7 @@ class RelationMover:
         return self._cluster.device_of(self._cluster.tablespace_folder(tablespace))
 
     def _estimate(self, relation: Relation, found: str | None, method: str) -> Estimate:
-        """Return how long it may take: a copy, and for what is built anew its sort, too."""
+        """Return how long it may take: a copy, and for what is rebuilt its sort, too."""
         cluster = self._cluster
         copy = estimate(
             relation.bytes,

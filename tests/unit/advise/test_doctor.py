@@ -238,7 +238,7 @@ def checkpoints(**changes: float) -> DoctorFacts:
 
 
 def small_buffers(overcommit: int = 0, **settings: str) -> DoctorFacts:
-    """Return facts with 128 MB of 16 GB, where more can be had."""
+    """Return facts with 128 MB of 16 GB, where more is available."""
     sysctls = {**HOST.sysctls, "vm.overcommit_memory": overcommit}
     facts = server(18, shared_buffers="16384", **settings)
     return replace(facts, host=replace(HOST, sysctls=sysctls))

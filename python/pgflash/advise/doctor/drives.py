@@ -87,7 +87,7 @@ def sectors(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 source=f"{KERNEL_QUEUE}; {ORACLE_FLASH}",
                 commands=(
                     f"parted /dev/{disk.name} unit s print",
-                    "# move its files away (pgflash place); then make that partition anew, with "
+                    "# move its files away (pgflash place); then create that partition again, with "
                     "its start at a multiple of 1MiB, and its file system",
                 ),
             )

@@ -131,7 +131,7 @@ def set_limit(host: HostSettings, name: str, value: int) -> tuple[str, ...]:
     written = value // 1024 if name == "stack" else value
     return (
         f"echo '{user or '*'} - {name} {written}' > /etc/security/limits.d/{_NAME}-{name}.conf",
-        "# then log in anew as that user, and restart the server from there",
+        "# then log in again as that user, and restart the server from there",
     )
 
 
