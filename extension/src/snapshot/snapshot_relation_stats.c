@@ -12,9 +12,10 @@
  */
 #include "postgres.h"
 
-#include "commands/dbcommands.h"
+#include "commands/dbcommands.h" /* get_database_name() until 18 */
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "snapshot/snapshot.h"
 
