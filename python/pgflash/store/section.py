@@ -18,7 +18,9 @@ from pgflash.model.snapshot import Section, SectionKind, SnapshotError, Value, p
 #: Counters of the server and the kernel have at most 64 bits.
 _NUMBER_MAX = 2**64
 #: Columns that are read as times.
-_TIMES = frozenset({"bucket", "started_at"})
+_TIMES = frozenset(
+    {"bucket", "last_autovacuum", "last_vacuum", "recovery_last_xact_time", "started_at"}
+)
 #: Times near the end of the calendar cannot be added to.
 _YEARS = range(1970, 9999)
 #: Columns that are read as numbers even where they name a row.

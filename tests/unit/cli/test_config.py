@@ -131,7 +131,7 @@ def test_a_file_that_others_may_write_is_refused(
     write(file, TEXT)
     file.chmod(mode)
     said = failure(capsys, 2, "lab", "list")
-    assert f"everybody may write to {file}" in said
+    assert f"every user may write to {file}" in said
     assert "chmod go-w" in said
 
 
@@ -140,7 +140,7 @@ def test_a_folder_that_others_may_write_is_as_bad(
 ) -> None:
     write(file, TEXT)
     file.parent.chmod(0o777)
-    assert "everybody may write to" in failure(capsys, 2, "lab", "list")
+    assert "every user may write to" in failure(capsys, 2, "lab", "list")
 
 
 def test_a_file_that_was_named_has_to_be_there(

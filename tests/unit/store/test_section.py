@@ -97,6 +97,14 @@ def test_a_time_that_is_none_is_named_and_the_minute_left_out(value: object) -> 
     assert "in snapshot 3" in made.findings[0].sentence
 
 
+@pytest.mark.parametrize("value", TIMES)
+def test_a_vacuum_at_a_time_that_is_none_is_named_and_left_out(value: object) -> None:
+    section = busy_store().sections(3)["dead_rows"]
+    made = report_with("dead_rows", section.columns.index("last_vacuum"), 0, value)
+    assert "dead_rows.last_vacuum is" in made.findings[0].sentence
+    assert made.table("vacuum").rows
+
+
 def test_a_statement_s_id_is_a_number_and_nothing_else() -> None:
     section = busy_store().sections(3)["statements"]
     place = section.columns.index("query_id")
