@@ -338,37 +338,155 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	*memory_size = size;
 }
 
+enum
+{
+	NULL_CONTROL,
+	HIT_LOOK_UP,
+	MISS_LOOK_UP,
+	INVALIDATE_ABSENT,
+	CHECKSUM,
+	PREAD,
+	HIT,
+	HIT_UNALIGNED,
+	PWRITE,
+	REFILL,
+	IN_SMALL
+};
+
+enum
+{
+	PWRITE_AGAIN,
+	FILL,
+	EVICTING
+};
+
+enum
+{
+	IN_LARGE = MISS_LOOK_UP + 1
+};
+
+static Figure in_small[IN_SMALL] = {
+	[NULL_CONTROL] = { .name = "null control", .work = nothing },
+	[HIT_LOOK_UP] = { .name = "look-up, hit", .work = look_up_hit },
+	[MISS_LOOK_UP] = { .name = "look-up, miss", .work = look_up_miss },
+	[INVALIDATE_ABSENT] = { .name = "invalidate an absent block",
+	                        .work = invalidate_absent },
+	[CHECKSUM] = { .name = "CRC32C of a block", .work = checksum },
+	[PREAD] = { .name = "plain pread", .work = plain_pread },
+	[HIT] = { .name = "whole hit", .work = whole_hit },
+	[HIT_UNALIGNED] = { .name = "whole hit, unaligned (15)",
+	                    .work = whole_hit_unaligned },
+	[PWRITE] = { .name = "plain pwrite", .work = plain_pwrite },
+	[REFILL] = { .name = "invalidate twice and refill",
+	             .work = change_and_fill },
+};
+static Figure staged[] = { { .name = "whole hit in the ring",
+	                         .work = staged_hit } };
+static Figure evicting[EVICTING] = {
+	[PWRITE_AGAIN] = { .name = "plain pwrite again", .work = plain_pwrite },
+	[FILL] = { .name = "miss, evict and fill", .work = miss_and_fill },
+};
+static Figure in_large[IN_LARGE] = {
+	[NULL_CONTROL] = { .name = "null control", .work = nothing },
+	[HIT_LOOK_UP] = { .name = "look-up, hit", .work = look_up_hit },
+	[MISS_LOOK_UP] = { .name = "look-up, miss", .work = look_up_miss },
+};
+
+/* What the figures come to. */
+typedef struct Results
+{
+	double hit;    /* whole hit / plain pread */
+	double refill; /* refill / plain pwrite */
+	double refill_query_ns;
+	double refill_writer_ns;
+	double fill; /* miss, evict and fill / plain pwrite */
+	double small_bytes_per_block;
+	double large_bytes_per_block;
+	bool direct;
+} Results;
+
+static Results
+measure_all(const char *path)
+{
+	Bench small = { 0 };
+	Bench large = { 0 };
+	uint64_t small_size;
+	uint64_t large_size;
+	Results results;
+
+	make(&small, BLOCKS_SMALL, path, &small_size);
+	unlink(path);
+	filling_ns = writing_ns = filled = 0;
+	measure(in_small, IN_SMALL, &small);
+	results.refill_query_ns = (double) filling_ns / (double) filled;
+	results.refill_writer_ns = (double) writing_ns / (double) filled;
+	stage(&small);
+	measure(staged, 1, &small);
+	write_out(&small);
+	measure(evicting, EVICTING, &small);
+	make(&large, BLOCKS_LARGE, NULL, &large_size);
+	measure(in_large, IN_LARGE, &large);
+	results.hit = in_small[HIT].median / in_small[PREAD].median;
+	results.refill = in_small[REFILL].median / in_small[PWRITE].median;
+	results.fill = evicting[FILL].median / evicting[PWRITE_AGAIN].median;
+	results.small_bytes_per_block = (double) small_size / BLOCKS_SMALL;
+	results.large_bytes_per_block = (double) large_size / BLOCKS_LARGE;
+	results.direct = small.device.direct;
+	return results;
+}
+
+static void
+print_figures(bool json)
+{
+	measure_print(in_small, IN_SMALL, "32,000 blocks", json);
+	measure_print(staged, 1, "32,000 blocks", json);
+	measure_print(evicting, EVICTING, "32,000 blocks", json);
+	measure_print(in_large, IN_LARGE, "10,000,000 blocks", json);
+}
+
+static void
+print_json(const Results *results)
+{
+	puts("{\"figures\": [");
+	print_figures(true);
+	printf("  {}], \"hit_over_pread\": %.3f, \"refill_over_pwrite\": %.3f, "
+	       "\"refill_query_ns\": %.0f, \"refill_writer_ns\": %.0f, "
+	       "\"fill_over_pwrite\": %.3f, "
+	       "\"bytes_per_block\": {\"32000\": %.1f, \"10000000\": %.1f}, "
+	       "\"direct_io\": %s}\n",
+	       results->hit, results->refill, results->refill_query_ns,
+	       results->refill_writer_ns, results->fill,
+	       results->small_bytes_per_block, results->large_bytes_per_block,
+	       results->direct ? "true" : "false");
+}
+
+static void
+print_table(const Results *results)
+{
+	printf("%-18s %-34s %9s   %s\n", "cache of", "what", "median ns",
+	       "quartiles");
+	print_figures(false);
+	printf("\nwhole hit / plain pread        %.2f\n"
+	       "refill / plain pwrite          %.2f\n"
+	       "  of it the query's, ns        %.0f\n"
+	       "  of it the writer's, ns       %.0f\n"
+	       "miss, evict, fill / pwrite     %.2f\n"
+	       "memory per block, bytes        %.1f at 32,000, %.1f at "
+	       "10,000,000\n"
+	       "O_DIRECT                       %s\n",
+	       results->hit, results->refill, results->refill_query_ns,
+	       results->refill_writer_ns, results->fill,
+	       results->small_bytes_per_block, results->large_bytes_per_block,
+	       results->direct ? "yes" : "no");
+}
+
 int
 main(int argc, char **argv)
 {
 	bool json = argc == 4 && strcmp(argv[2], "--format") == 0 &&
 	            strcmp(argv[3], "json") == 0;
 	char path[4096];
-	Bench small = { 0 };
-	Bench large = { 0 };
-	uint64_t small_size;
-	uint64_t large_size;
-	Figure in_small[] = {
-		{ .name = "null control", .work = nothing },
-		{ .name = "look-up, hit", .work = look_up_hit },
-		{ .name = "look-up, miss", .work = look_up_miss },
-		{ .name = "invalidate an absent block", .work = invalidate_absent },
-		{ .name = "CRC32C of a block", .work = checksum },
-		{ .name = "plain pread", .work = plain_pread },
-		{ .name = "whole hit", .work = whole_hit },
-		{ .name = "whole hit, unaligned (15)", .work = whole_hit_unaligned },
-		{ .name = "plain pwrite", .work = plain_pwrite },
-		{ .name = "invalidate twice and refill", .work = change_and_fill },
-	};
-	Figure staged[] = { { .name = "whole hit in the ring",
-		                  .work = staged_hit } };
-	Figure evicting[] = {
-		{ .name = "plain pwrite again", .work = plain_pwrite },
-		{ .name = "miss, evict and fill", .work = miss_and_fill }
-	};
-	Figure in_large[] = { { .name = "null control", .work = nothing },
-		                  { .name = "look-up, hit", .work = look_up_hit },
-		                  { .name = "look-up, miss", .work = look_up_miss } };
+	Results results;
 
 	if (argc != 2 && !json)
 	{
@@ -376,56 +494,10 @@ main(int argc, char **argv)
 		return 2;
 	}
 	snprintf(path, sizeof(path), "%s/pgflash-cost.%d", argv[1], (int) getpid());
-	make(&small, BLOCKS_SMALL, path, &small_size);
-	unlink(path);
-	filling_ns = writing_ns = filled = 0;
-	measure(in_small, 10, &small);
-
-	double query_part = (double) filling_ns / (double) filled;
-	double writer_part = (double) writing_ns / (double) filled;
-
-	stage(&small);
-	measure(staged, 1, &small);
-	write_out(&small);
-	measure(evicting, 2, &small);
-	make(&large, BLOCKS_LARGE, NULL, &large_size);
-	measure(in_large, 3, &large);
-
-	double hit = in_small[6].median / in_small[5].median;
-	double refill = in_small[9].median / in_small[8].median;
-	double fill = evicting[1].median / evicting[0].median;
-
+	results = measure_all(path);
 	if (json)
-		puts("{\"figures\": [");
+		print_json(&results);
 	else
-		printf("%-18s %-34s %9s   %s\n", "cache of", "what", "median ns",
-		       "quartiles");
-	measure_print(in_small, 10, "32,000 blocks", json);
-	measure_print(staged, 1, "32,000 blocks", json);
-	measure_print(evicting, 2, "32,000 blocks", json);
-	measure_print(in_large, 3, "10,000,000 blocks", json);
-	if (json)
-		printf("  {}], \"hit_over_pread\": %.3f, \"refill_over_pwrite\": %.3f, "
-		       "\"refill_query_ns\": %.0f, \"refill_writer_ns\": %.0f, "
-		       "\"fill_over_pwrite\": %.3f, "
-		       "\"bytes_per_block\": {\"32000\": %.1f, \"10000000\": %.1f}, "
-		       "\"direct_io\": %s}\n",
-		       hit, refill, query_part, writer_part, fill,
-		       (double) small_size / BLOCKS_SMALL,
-		       (double) large_size / BLOCKS_LARGE,
-		       small.device.direct ? "true" : "false");
-	else
-		printf("\nwhole hit / plain pread        %.2f\n"
-		       "refill / plain pwrite          %.2f\n"
-		       "  of it the query's, ns        %.0f\n"
-		       "  of it the writer's, ns       %.0f\n"
-		       "miss, evict, fill / pwrite     %.2f\n"
-		       "memory per block, bytes        %.1f at 32,000, %.1f at "
-		       "10,000,000\n"
-		       "O_DIRECT                       %s\n",
-		       hit, refill, query_part, writer_part, fill,
-		       (double) small_size / BLOCKS_SMALL,
-		       (double) large_size / BLOCKS_LARGE,
-		       small.device.direct ? "yes" : "no");
+		print_table(&results);
 	return 0;
 }
