@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the cache saved: exact where it is counted, and said in words where it is nothing."""
 
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -13,6 +22,8 @@ from support.cached import CachedServer, create_cached
 from support.clock import Clock
 from support.cluster import ClusterFactory
 from support.patience import until
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "flash-cache.md"
 
 #: More than shared_buffers, and 200 blocks at least.
 ROWS = 4000
@@ -193,3 +204,52 @@ def test_a_clock_that_was_never_set_is_no_harm(
     cached.assert_serving()
     clock.set(ahead_s=0)
     assert "terminated by signal" not in cached.server.log_text()
+
+
+@contextmanager
+def busy(server: Server) -> Iterator[None]:
+    """Read the table all the time."""
+    end = Event()
+
+    def work() -> None:
+        while not end.is_set():
+            read(server, 200)
+
+    reader = Thread(target=work)
+    reader.start()
+    try:
+        yield
+    finally:
+        end.set()
+        reader.join()
+
+
+def test_the_comparison_of_the_guide_shows_reads_from_flash(
+    cached: CachedServer, pgflash_install: PgInstall
+) -> None:
+    """Its commands as they stand there, for two seconds instead of ten minutes."""
+    cached.server.stop()
+    cached.start()
+    cached.await_serving()
+    block = re.search(r"```\n(export PGDATABASE=app\n.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert block is not None
+    commands, seconds = re.subn(r"\bsleep 600\b", "sleep 2", block[1])
+    assert seconds == 2
+    commands = commands.replace("=app", "=postgres")
+    commands = commands.replace("compare without with", "compare without with --format json")
+    env = os.environ | {"PGHOST": str(cached.server.socket_dir), "PGUSER": "postgres"}
+    script = f'set -e; pgflash() {{ "{sys.executable}" -m pgflash.cli "$@"; }}\n{commands}'
+    with busy(cached.server):
+        done = subprocess.run(
+            ["bash", "-c", script], env=env, capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    compared = json.loads(done.stdout[done.stdout.index("\n{") :])
+    (table,) = (one for one in compared["tables"] if one["id"] == "flash-cache")
+    names = [column["name"] for column in table["columns"]]
+    cells = [dict(zip(names, row["cells"], strict=True)) for row in table["rows"]]
+    (hits,) = (one for one in cells if one["name"] == "hits")
+    assert hits["per_s_first"] == 0
+    assert hits["per_s_second"] > 0
+    (blocks,) = (one for one in cells if one["name"] == "blocks read")
+    assert hits["per_s_second"] <= blocks["per_s_second"]
