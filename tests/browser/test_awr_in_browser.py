@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 
-LEAD = "72 % of DB time was single-block reads from disk, most of them of stock, at 13.6 ms."
+LEAD = "72 % of DB time was single-block reads from disk, mostly of stock, at 13.6 ms."
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def checkpoints_table(period: Period) -> ReportTable:
     rows = [
         _work("checkpoints, by time", done.timed, Unit.COUNT, period),
         _work("checkpoints, requested", done.requested, Unit.COUNT, period),
-        _work("checkpoints that had anything to write", done.done, Unit.COUNT, period),
+        _work("checkpoints with something to write", done.done, Unit.COUNT, period),
         _work("restartpoints", done.restartpoints, Unit.COUNT, period),
         _only("time from one to the next", ratio(period.elapsed_s, number_of), Unit.SECONDS),
         _work("time writing", done.write_s, Unit.SECONDS, period),
@@ -83,8 +83,8 @@ def checkpoints_table(period: Period) -> ReportTable:
         rows=tuple(row for row in rows if row is not None),
         key=("name",),
         measure="per_s",
-        note="The first change of a page after a checkpoint writes the whole page to the WAL: a "
-        "full-page image, of at most 8 kB.",
+        note="The first change to a page after a checkpoint writes the whole page to the WAL, as a "
+        "full-page image of at most 8 kB.",
     )
 
 
@@ -137,14 +137,16 @@ _VACUUM_COLUMNS = (
     text("relation", "Relation"),
     text("database", "Database"),
     figure("dead_rows", "Dead rows", Unit.COUNT),
-    figure("dead_share", "% dead", Unit.SHARE, note="Dead rows, of all rows, as of the end."),
+    figure(
+        "dead_share", "% dead", Unit.SHARE, note="Dead rows as a share of all rows, at the end."
+    ),
     figure("changed", "Updated and deleted", Unit.COUNT),
-    figure("hot_share", "% HOT", Unit.SHARE, note="Updates that needed no entry of an index."),
+    figure("hot_share", "% HOT", Unit.SHARE, note="Updates that needed no index entry."),
     figure("autovacuums", "Autovacuums", Unit.COUNT),
     figure("vacuums", "Vacuums", Unit.COUNT),
     figure("vacuum_s", "Time in vacuum", Unit.SECONDS, note="Counted by PostgreSQL 18 and later."),
     figure("analyzes", "Analyzes", Unit.COUNT),
-    figure("frozen_age", "Age", Unit.COUNT, note="Transactions since the oldest row not frozen."),
+    figure("frozen_age", "Age", Unit.COUNT, note="Transactions since the oldest unfrozen row."),
     Column(name="last_vacuum", title="Last vacuum", unit=Unit.TIME),
 )
 
@@ -230,7 +232,9 @@ def _oldest(period: Period) -> str:
     if oldest is None:
         return ""
     name, age = oldest
-    return f" Of all databases, {name} has the oldest row not frozen: {things(age, 'transaction')}."
+    return (
+        f" Of all databases, {name} has the oldest unfrozen row: {things(age, 'transaction')} old."
+    )
 
 
 def oldest_database(period: Period) -> tuple[str, float] | None:
@@ -280,8 +284,8 @@ def replication(period: Period) -> ReportTable:
         rows=tuple(rows),
         key=("name", "address"),
         measure="replay_bytes",
-        note="As of snapshots: what happened between them is not known. PostgreSQL takes the lags "
-        "while WAL is sent; commits that wait for a standby are the event IPC:SyncRep.",
+        note="As of each snapshot: what happened in between is unknown. PostgreSQL measures lags "
+        "only while WAL is sent. Commits that wait for a standby are the event IPC:SyncRep.",
     )
 
 
@@ -355,7 +359,9 @@ def replication_slots(period: Period) -> ReportTable:
             found.setdefault(str(record.get("slot")), []).append(record)
     if not found:
         reason = period.missing_reason("replication_slots") or (
-            "There are none." if looks else "The snapshots have no section replication_slots."
+            "There are no replication slots."
+            if looks
+            else "The snapshots have no section replication_slots."
         )
         return missing("replication-slots", title, _SLOT_COLUMNS, reason)
     made = [

@@ -30,7 +30,7 @@ def flash_cache(period: Period) -> ReportTable:
         reason = (
             "This server has no flash cache (pgflash.cache_file is empty)."
             if cache is not None
-            else period.missing_reason("cache") or "Counted by the extension pgflash only."
+            else period.missing_reason("cache") or "Only the extension pgflash counts this."
         )
         return missing("flash-cache", title, _COLUMNS, reason)
     reads = sum(number(cache.get(name)) for name in _READS)

@@ -125,7 +125,7 @@ def flash_cache_advice(period: Period, db_time_s: float) -> ReportTable:
         reason = period.missing_reason("advice") or "pgflash.advice is off."
         return missing("flash-cache-advice", title, _COLUMNS, reason)
     if all(row.get("hit_ratio") is None for row in advice.rows):
-        reason = "No block was read from beyond the page cache, so that there is nothing to model."
+        reason = "No block was read from below the page cache, so there is nothing to model."
         return missing("flash-cache-advice", title, _COLUMNS, reason)
     rows = [
         Row(cells=tuple(_known(row, column.name) for column in _COLUMNS)) for row in advice.rows
@@ -138,9 +138,9 @@ def flash_cache_advice(period: Period, db_time_s: float) -> ReportTable:
         rows=tuple(rows),
         key=("size_factor",),
         measure="hit_ratio",
-        note=f"Times the size of the {whose}. Hits are modelled from the requests of the last "
-        "hours; disk reads are the period's, and DB time saved is a share of what it would have "
-        "been without flash." + _taken(advice),
+        note=f"Factors refer to the present size of the {whose}. Hits are modelled from the "
+        "requests of the last hours; disk reads are those of the period, and DB time saved is a "
+        "share of DB time without flash." + _taken(advice),
     )
 
 
@@ -150,8 +150,8 @@ def _taken(advice: CacheAdvice) -> str:
         return ""
     assumed = " (assumed)" if advice.flash_assumed else ""
     return (
-        f" A block from disk was waited for {duration(advice.disk_ms / 1000)}, one from flash "
-        f"{duration(advice.flash_ms / 1000)}{assumed}: what a hit saves."
+        f" A block took {duration(advice.disk_ms / 1000)} from disk and "
+        f"{duration(advice.flash_ms / 1000)} from flash{assumed}; a hit saves the difference."
     )
 
 

@@ -68,7 +68,7 @@ def settings(period: Period) -> ReportTable:
         columns=columns,
         rows=tuple(Row(cells=cells) for cells in rows),
         key=("name",),
-        note="As of the end of the period: what somebody set, and those of pgflash.",
+        note="As of the end of the period: settings that are not defaults, and those of pgflash.",
     )
 
 
@@ -86,7 +86,7 @@ def settings_changed(period: Period) -> ReportTable:
     """Return the settings that differ between the ends."""
     columns = (
         text("name", "Setting"),
-        text("before", "At the begin"),
+        text("before", "At the beginning"),
         text("after", "At the end"),
         text("unit", "Unit"),
         text("origin", "From"),
@@ -134,7 +134,7 @@ def missing_table(period: Period) -> ReportTable:
     columns = (
         text("section", "Section"),
         text("reason", "Why"),
-        text("lacks", "So the report lacks"),
+        text("lacks", "Missing from the report"),
     )
     rows = [
         Row(
@@ -167,5 +167,5 @@ def _of_reset(reset: Reset) -> tuple[str, str, str]:
     return (
         reset.section,
         f"{reset.row or 'the counters'} reset{at}",
-        "what was counted between the snapshot before and the reset",
+        "what was counted between the previous snapshot and the reset",
     )

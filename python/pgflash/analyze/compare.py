@@ -132,7 +132,7 @@ def _compared(first: AwrReport, second: AwrReport, table_id: str) -> ReportTable
         why = one.missing_reason or other.missing_reason
         reason = f"Not in the {' and the '.join(empty)} period: {why}"
     elif how.columns[:1] != COMPARED[table_id].columns[:1]:
-        reason = "The two periods were counted by different means."
+        reason = "The two periods were measured by different means."
     if reason:
         return ReportTable(id=table_id, title=one.title, columns=columns, missing_reason=reason)
     rows = _rows(one, other, how, (first.head.elapsed_s, second.head.elapsed_s), keys)

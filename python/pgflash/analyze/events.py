@@ -26,10 +26,10 @@ _FIGURES = (
         "Waits",
         Unit.COUNT,
         None,
-        note="Those that were counted: samples know only how long.",
+        note="Counted waits only: samples show durations, not numbers.",
     ),
     figure("total_s", "Total wait", Unit.SECONDS, None),
-    figure("mean_ms", "Average wait", Unit.MILLISECONDS, None, note="Of the waits counted."),
+    figure("mean_ms", "Average wait", Unit.MILLISECONDS, None, note="Of counted waits."),
     figure("share", "% DB time", Unit.SHARE, None),
     figure("sessions", "Average active sessions", Unit.SESSIONS, None),
 )
@@ -130,7 +130,7 @@ def db_time_table(found: DbTime) -> ReportTable:
     add("DB time by samples alone", found.sampled_s, Source.SAMPLED, RowMark.APART)
     spans = [("elapsed", composition.elapsed_s)]
     if found.samples is not None:
-        spans.append(("looked at by the sampler", found.samples.covered_s))
+        spans.append(("covered by the sampler", found.samples.covered_s))
     rows += [
         Row(cells=(name, seconds, None, None), source=Source.EXACT, mark=RowMark.APART)
         for name, seconds in spans
@@ -147,9 +147,9 @@ def db_time_table(found: DbTime) -> ReportTable:
         rows=tuple(rows),
         key=("name",),
         measure="total_s",
-        note="DB time is the time that sessions spent at work or waiting, not idle. The rows "
-        "below it come to it, with what is left. Sampled parts are estimates, so what is left may "
-        "be below nothing.",
+        note="DB time is the time that sessions spent working or waiting, not idle. The rows below "
+        "it, with the remainder, add up to it. Sampled parts are estimates, so the remainder can "
+        "be slightly negative.",
     )
 
 

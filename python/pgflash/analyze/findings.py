@@ -76,12 +76,12 @@ def _impossible(period: Period) -> Weighed | None:
     return finding(
         IMPOSSIBLE,
         Severity.CRITICAL,
-        f"The snapshots have {things(len(said), 'value')} that no server can have: {said[0]}.",
+        f"The snapshots contain {things(len(said), 'value')} that no server can have: {said[0]}.",
         *said[1:_SHOWN],
         _others(said),
         table="",
-        advice="These values are left out. The snapshots were damaged, or changed by somebody: do "
-        "not rely on the numbers of these sections.",
+        advice="These values are left out. The snapshots were damaged or tampered with: do not "
+        "rely on figures from these sections.",
         weight=2.0,
     )
 
@@ -93,13 +93,12 @@ def _left_out(said: Sequence[str]) -> Weighed | None:
     return finding(
         LEFT_OUT,
         Severity.NOTE,
-        f"{things(len(said), 'value')} of this report cannot be, a share above 100 % or an amount "
-        "below nothing, and were left out.",
+        f"{things(len(said), 'impossible value')}, such as a share above 100 % or a negative "
+        f"amount, {'was' if len(said) == 1 else 'were'} left out of this report.",
         *said[:_SHOWN],
         _others(said),
         table="",
-        advice="Samples and clocks that disagree give such values in a short period: take a longer "
-        "one.",
+        advice="In a short period, samples and clocks can disagree this much: choose a longer one.",
     )
 
 
@@ -115,12 +114,12 @@ def _sums(table: ReportTable) -> Weighed | None:
     return finding(
         SUMS,
         Severity.CRITICAL,
-        f'The numbers of "{table.title}" contradict each other: {said[0]}.',
+        f'The numbers in "{table.title}" contradict each other: {said[0]}.',
         *said[1:_SHOWN],
         _others(said),
         table=table.id,
-        advice="Do not rely on this table. See whether another period has the same contradiction; "
-        "if it has, report it as a bug, with the report as JSON.",
+        advice="Do not rely on this table. If reports on other periods have the same "
+        "contradiction, please report a bug and attach this report as JSON.",
         weight=1.0,
     )
 

@@ -18,12 +18,12 @@ PAGE_BYTES = 4096
 _VMSTAT = (
     Column(name="at", title="From", unit=Unit.TIME),
     figure("elapsed_s", "For", Unit.SECONDS),
-    figure("r", "r", Unit.COUNT, note="Processes at work or waiting for a processor."),
-    figure("b", "b", Unit.COUNT, note="Processes that wait for a device."),
+    figure("r", "r", Unit.COUNT, note="Processes running or waiting for a processor."),
+    figure("b", "b", Unit.COUNT, note="Processes waiting for a device."),
     figure("swpd", "swpd", Unit.BYTES, note="Swapped out."),
-    figure("free", "free", Unit.BYTES, note="Memory of nobody."),
-    figure("buff", "buff", Unit.BYTES, note="Of the kernel's buffers."),
-    figure("cache", "cache", Unit.BYTES, note="Of the page cache."),
+    figure("free", "free", Unit.BYTES, note="Unused memory."),
+    figure("buff", "buff", Unit.BYTES, note="Kernel buffers."),
+    figure("cache", "cache", Unit.BYTES, note="Page cache."),
     figure("si", "si", Unit.BYTES_PER_SECOND, note="Swapped in."),
     figure("so", "so", Unit.BYTES_PER_SECOND, note="Swapped out."),
     figure("bi", "bi", Unit.BYTES_PER_SECOND, note="Read from block devices."),
@@ -49,7 +49,7 @@ def host_vmstat(period: Period) -> ReportTable:
             at = iso(step.begin.taken_at, period.zone)
             rows.append(Row(cells=(at, step.elapsed_s, *state, *cells)))
     if not rows:
-        reason = period.missing_reason("host_cpu") or "The machine's figures are not had here."
+        reason = period.missing_reason("host_cpu") or "Figures of the machine are not available."
         return missing("host-vmstat", title, _VMSTAT, reason)
     cells = _vmstat(period, period.elapsed_s, _page_bytes(period))
     if cells is not None and len(rows) > 1:
@@ -63,8 +63,8 @@ def host_vmstat(period: Period) -> ReportTable:
         rows=tuple(rows),
         key=("at",),
         measure="us",
-        note="r, b and memory are of the moment of the snapshot at the end of each row; of several "
-        "snapshots, r and b are the mean.",
+        note="r, b and memory are as of the snapshot at the end of each row; where a row covers "
+        "several snapshots, r and b are means.",
     )
 
 
@@ -145,9 +145,9 @@ def host_iostat(period: Period) -> ReportTable:
     records = [r for r in period.records("host_disks") if _requests(r)]
     if not records:
         reason = period.missing_reason("host_disks") or (
-            "No device did anything."
+            "No device was active."
             if period.records("host_disks")
-            else "The machine's figures are not had here."
+            else "Figures of the machine are not available."
         )
         return missing("host-iostat", title, _IOSTAT, reason)
     records.sort(key=lambda r: (-number(r.get("io_time_ms")), str(r.get("disk"))))

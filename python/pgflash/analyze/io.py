@@ -17,12 +17,12 @@ from pgflash.model.awr import ReportTable, Row, RowMark, Source, Unit
 from pgflash.model.snapshot import Value
 
 BLOCK_BYTES = 8192
-NO_ACCOUNT = "Counted by the extension pgflash only."
+NO_ACCOUNT = "Only the extension pgflash counts this."
 
 #: Why the division of reads by source is modelled.
 MODELLED_NOTE = (
-    " The flash cache did not serve, so the kernel was asked about one read in 16, and the times "
-    "of the others told disk and page cache apart."
+    " The flash cache was not serving, so the kernel was asked about one read in 16; the others "
+    "were told apart, disk or page cache, by their times."
 )
 
 #: Sources of reads, in the order of the tables.
@@ -157,11 +157,11 @@ _FUNCTION_COLUMNS = (
 def io_functions(period: Period) -> ReportTable:
     """Return reads and writes by kind of process and of file."""
     title = "I/O by process and file type"
-    usages, note = own_usages(period), "Writes include what extends files."
+    usages, note = own_usages(period), "Writes include file extensions."
     if not usages:
         usages = stock_usages(period)
         note = (
-            "As PostgreSQL counts it (pg_stat_io): without the extension it is not known what the "
+            "As counted by PostgreSQL (pg_stat_io): without the extension it is unknown what the "
             "page cache served. Times are empty unless track_io_timing is on."
         )
     if not usages:
@@ -279,7 +279,7 @@ def wal_table(period: Period) -> ReportTable:
         rows=rows,
         key=("name",),
         measure="per_s",
-        note="Wastage is what was written again, since only whole pages are written. "
+        note="Wastage is what was written more than once, since only whole pages are written. "
         "Times are those of all processes that write or sync the WAL."
         + ("" if period.records("wal") or logged.write_s is not None else _UNTIMED_WAL),
     )
@@ -289,7 +289,7 @@ _ARCHIVED = (
     ("WAL segments archived", "archived_count"),
     ("failed attempts to archive", "failed_count"),
 )
-_UNTIMED_WAL = " The server did not take the times (track_wal_io_timing)."
+_UNTIMED_WAL = " The server did not measure the times (track_wal_io_timing)."
 
 
 def wal_rows(logged: Wal, *, elapsed_s: float, transactions: float) -> tuple[Row, ...]:

@@ -25,7 +25,7 @@ NOT_KNOWN = "not known"
 _FIGURES = (
     figure("seconds", "Waited", Unit.SECONDS, Source.SAMPLED),
     figure("share", "% of all", Unit.SHARE, Source.SAMPLED),
-    figure("error_s", "Give or take", Unit.SECONDS, Source.SAMPLED, note="One standard error."),
+    figure("error_s", "Standard error", Unit.SECONDS, Source.SAMPLED),
     figure("samples", "Samples", Unit.COUNT, Source.SAMPLED),
 )
 
@@ -46,8 +46,8 @@ _LONG = (
         "slow_per_s",
         "Beyond the fast path",
         Unit.PER_SECOND,
-        note="Weak locks of relations that found no place in the session's own memory: "
-        "max_locks_per_transaction limits how many find one.",
+        note="Weak relation locks that did not fit into the session's own memory; "
+        "max_locks_per_transaction limits how many fit.",
     ),
 )
 
@@ -122,9 +122,9 @@ def _table(
     )
     if not ranked:
         reason = period.missing_reason("lock_waits") or (
-            "No sample found a session waiting for one."
+            "No session was sampled while waiting for one."
             if "lock_waits" in period.totals
-            else "Sampled by the extension pgflash only."
+            else "Only the extension pgflash samples this."
         )
         return missing(table_id, title, columns, reason)
     whole = sum(seconds for _, (seconds, _) in ranked)
@@ -181,5 +181,5 @@ def long_locks(period: Period) -> ReportTable:
         rows=tuple(rows),
         key=("locktype",),
         measure="total_s",
-        note="A wait counts when it ends with the lock; one that was cancelled does not.",
+        note="A wait is counted when the lock is granted; a cancelled wait is not.",
     )

@@ -38,7 +38,7 @@ def wrong_blocks(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "flash-corruption",
         Severity.WARNING,
-        f"{things(corrupt, 'block')} came back from flash with a wrong checksum; none was used.",
+        f"{things(corrupt, 'block')} read from flash had a wrong checksum; none was served.",
         f"{count(number(cache.get('flash_reads')))} reads of the cache file",
         table="flash-cache",
         advice="Check the device.",
@@ -63,9 +63,9 @@ def device_trouble(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "flash-device",
         Severity.WARNING,
-        f"The flash device had trouble: {', '.join(parts)}; the disk was read instead.",
+        f"The flash device had errors: {', '.join(parts)}. Queries read from disk instead.",
         table="flash-cache",
-        advice="See pgflash_cache_devices, and the kernel's log.",
+        advice="See pgflash_cache_devices and the kernel's log.",
         weight=0.5,
     )
 
@@ -78,8 +78,8 @@ def not_serving(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "flash-not-serving",
         Severity.WARNING,
-        f"The flash cache was in mode {cache.get('mode')} at the end of the period: it served "
-        "nothing.",
+        f"At the end of the period the flash cache was in mode {cache.get('mode')}, which serves "
+        "no reads.",
         str(cache.get("mode_reason") or ""),
         table="flash-cache",
         weight=0.9,
@@ -108,13 +108,13 @@ def served(period: Period, _found: DbTime) -> Weighed | None:
         return finding(
             "flash-slower",
             Severity.WARNING,
-            f"{said}, but at {duration(flash_mean)} a read, "
-            f"{'hardly' if flash_mean < disk_mean else 'no'} faster than the disk at "
-            f"{duration(disk_mean)}.",
+            f"{said}, but at {duration(flash_mean)} a read it was "
+            f"{'hardly' if flash_mean < disk_mean else 'no'} faster than the disk "
+            f"({duration(disk_mean)}).",
             looked_up,
             table="flash-cache",
-            advice="What the disk serves so fast may come from a cache of its own: compare the "
-            "devices.",
+            advice="A disk this fast may be answering from a cache of its own: compare the devices "
+            "(pgflash devices).",
             weight=share,
         )
     saved_s = flash_calls * disk_mean - flash_s
@@ -126,7 +126,8 @@ def served(period: Period, _found: DbTime) -> Weighed | None:
         f"{times(disk_mean / flash_mean)} as fast.",
         looked_up,
         f"reads waited {percent(saved_s / without_s)} less than they would have without the cache: "
-        f"{duration(saved_s)} saved, if those reads had taken as long as the others (modelled)",
+        f"{duration(saved_s)} saved, assuming that each hit replaced an average read from disk "
+        "(modelled)",
         table="flash-cache",
         weight=share,
     )
@@ -143,8 +144,8 @@ def budget(period: Period, _found: DbTime) -> Weighed | None:
         "flash-budget",
         Severity.NOTE,
         f"The write budget kept {things(skipped, 'block')} out of the flash cache, "
-        f"{percent(skipped / (skipped + inserts))} of those that would have gone in.",
-        f"{count(inserts)} inserts",
+        f"{percent(skipped / (skipped + inserts))} of those that it would have taken in.",
+        f"{things(inserts, 'block')} inserted",
         table="flash-cache",
         advice="Raise pgflash.write_budget if the drives' warranty allows more.",
         weight=0.1,

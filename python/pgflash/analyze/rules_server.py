@@ -49,8 +49,8 @@ def requested_checkpoints(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "requested-checkpoints",
         Severity.NOTE,
-        f"{things(done.requested, 'checkpoint was', 'checkpoints were')} requested, and "
-        f"{done.timed} came in time: WAL fills max_wal_size before checkpoint_timeout.",
+        f"{things(done.requested, 'checkpoint was', 'checkpoints were')} requested and "
+        f"{done.timed} scheduled: the WAL reaches max_wal_size before checkpoint_timeout.",
         f"{count(done.buffers_written)} blocks written by checkpoints in {duration(done.write_s)}",
         table="checkpoints",
         advice="Raise max_wal_size.",
@@ -75,15 +75,15 @@ def full_page_images(period: Period, found: DbTime) -> Weighed | None:
     return finding(
         "full-page-images",
         by_cost(waited * share),
-        f"{things(images, 'full-page image')}, {figure(images / period.elapsed_s)} a second, were "
-        f"up to {percent(share)} of the WAL.",
+        f"Full-page images made up as much as {percent(share)} of the WAL: {count(images)} of "
+        f"them, {figure(images / period.elapsed_s)} a second.",
         f"{size(logged.bytes)} of WAL, {size(logged.bytes / period.elapsed_s)} a second",
         f"{things(made, 'checkpoint')} in {duration(period.elapsed_s)}" if made else "",
-        f"writes of the WAL took {percent(waited)} of DB time" if waited else "",
+        f"WAL writes took {percent(waited)} of DB time" if waited else "",
         table="checkpoints",
-        advice="After each checkpoint the first change of a page writes all of it: let checkpoints "
-        "be further apart (checkpoint_timeout, max_wal_size)"
-        + ("." if compressed else ", or have the images compressed (wal_compression is off)."),
+        advice="The first change to a page after a checkpoint logs the whole page: make "
+        "checkpoints less frequent (checkpoint_timeout, max_wal_size)"
+        + ("." if compressed else ", or compress the images (wal_compression is off)."),
         cost=waited * share or None,
     )
 
@@ -97,11 +97,11 @@ def old_rows(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "transaction-ids",
         Severity.CRITICAL if age >= AGE_CRITICAL else Severity.WARNING,
-        f"The database {name} has rows that no vacuum has frozen for {count(age)} transactions: "
-        "at 2.1 billion the server stops taking changes.",
+        f"The oldest unfrozen rows of database {name} are {count(age)} transactions old: at 2.1 "
+        "billion the server stops accepting changes.",
         table="vacuum",
-        advice="Find what keeps vacuum from it: an old transaction, a replication slot, a prepared "
-        "transaction, or a cancelled autovacuum. Then vacuum its oldest tables.",
+        advice="Find out what holds vacuum back: an old transaction, a replication slot, a "
+        "prepared transaction, or cancelled autovacuums. Then vacuum the oldest tables.",
         weight=age / AGE_CRITICAL,
     )
 
@@ -119,10 +119,10 @@ def retained_wal(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "retained-wal",
         Severity.WARNING,
-        f"The replication slot {slot}, which nobody reads, keeps {size(most)} of WAL.",
+        f"The inactive replication slot {slot} retains {size(most)} of WAL.",
         table="replication-slots",
-        advice="Drop it if it is not needed any more, or limit it (max_slot_wal_keep_size): the "
-        "disk of the WAL fills.",
+        advice="Drop the slot if it is no longer needed, or limit it (max_slot_wal_keep_size): "
+        "otherwise the WAL may fill its disk.",
         weight=0.3,
     )
 
@@ -135,7 +135,7 @@ def temporary_files(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "temporary-files",
         Severity.NOTE,
-        f"Statements wrote {size(counted.temp_bytes)} of temporary files, "
+        f"Statements wrote {size(counted.temp_bytes)} to temporary files, "
         f"{size(counted.temp_bytes / period.elapsed_s)} a second.",
         things(counted.temp_files, "file"),
         table="sql-temp",
@@ -156,10 +156,10 @@ def idle_transactions(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "idle-in-transaction",
         Severity.NOTE,
-        f"{figure(sessions)} sessions on average sat idle in an open transaction, for "
-        f"{duration(each_s)} of each.",
+        f"On average, {figure(sessions)} sessions were idle in an open transaction, for "
+        f"{duration(each_s)} per transaction.",
         table="load-profile",
-        advice="They hold their locks and keep VACUUM from removing dead rows.",
+        advice="Such sessions hold their locks and keep VACUUM from removing dead rows.",
         weight=0.05,
     )
 
@@ -208,10 +208,10 @@ def long_lock_waits(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "long-lock-waits",
         Severity.NOTE,
-        f"Sessions waited {duration(waited_s)} for locks in {things(int(waits), 'wait')} longer "
-        f"than deadlock_timeout, most of it for locks of type {worst.get('locktype')}.",
+        f"{things(int(waits), 'wait')} for locks lasted longer than deadlock_timeout, "
+        f"{duration(waited_s)} in total, most of it for locks of type {worst.get('locktype')}.",
         table="locks-long",
-        advice="The server's log names who waited for whom (log_lock_waits).",
+        advice="With log_lock_waits, the server's log names the waiting and the blocking sessions.",
         weight=min(0.5, waited_s / period.elapsed_s),
     )
 
@@ -224,15 +224,15 @@ def machine(period: Period, _found: DbTime) -> Weighed | None:
     swapped = page * (number(memory.get("swap_in_pages")) + number(memory.get("swap_out_pages")))
     said = []
     if shares is not None and shares["steal"] >= 0.05:
-        said.append(f"the hypervisor took {percent(shares['steal'])} of the processors away")
+        said.append(f"the hypervisor took away {percent(shares['steal'])} of the processor time")
     if swapped / period.elapsed_s >= 2**20:
-        said.append(f"it swapped {size(swapped)}")
+        said.append(f"{size(swapped)} were swapped")
     if not said:
         return None
     return finding(
         "machine",
         Severity.WARNING,
-        f"The machine was short: {listed(said)}.",
+        f"The machine was short of resources: {listed(said)}.",
         table="host-vmstat",
         weight=0.3,
     )
@@ -267,8 +267,8 @@ def busy_disk(period: Period, found: DbTime) -> Weighed | None:
         if known
         else "",
         table="host-iostat",
-        advice="A device that serves many requests at once may be busy all the time and have room "
-        "left; the time of a request tells.",
+        advice="A device that serves many requests at once can be busy all the time and still have "
+        "capacity left: judge it by the time of a request.",
         weight=0.2,
     )
 
@@ -282,8 +282,8 @@ def buffers(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "shared-buffers",
         Severity.GOOD,
-        f"shared_buffers lacked {percent(1 - counted.blocks_hit / looked_up)} of the blocks that "
-        "were asked for.",
+        f"Only {percent(1 - counted.blocks_hit / looked_up)} of the requested blocks were not in "
+        "shared_buffers.",
         f"{count(looked_up)} blocks",
         table="load-profile",
         weight=0.1,
@@ -300,7 +300,7 @@ def changed_settings(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "settings-changed",
         Severity.NOTE,
-        f"{things(len(names), 'setting')} changed within the period: {shown}.",
+        f"{things(len(names), 'setting')} changed during the period: {shown}.",
         table="settings-changed",
         weight=0.2,
     )
@@ -316,10 +316,10 @@ def resets(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "statistics-reset",
         Severity.WARNING,
-        f"Statistics were reset within the period{when} ({listed(names)}): what they had counted "
-        "since the snapshot before is not in the figures.",
+        f"Statistics were reset during the period{when} ({listed(names)}): what they had counted "
+        "since the previous snapshot is lost.",
         table="missing",
-        advice="Nothing of pgflash resets statistics; find out who does.",
+        advice="pgflash never resets statistics: find out what did.",
         weight=1.0,
     )
 
@@ -332,9 +332,9 @@ def gaps(period: Period, found: DbTime) -> Weighed | None:
     return finding(
         "sampler-gaps",
         Severity.WARNING,
-        f"The sampler looked at {percent(seen.covered_s / period.elapsed_s)} of the period: waits "
-        "of the rest are not explained.",
-        f"{count(seen.looks)} looks, {count(seen.missed)} missed",
+        f"The sampler covered only {percent(seen.covered_s / period.elapsed_s)} of the period: "
+        "waits in the rest are not explained.",
+        f"{things(seen.looks, 'sample')}, {count(seen.missed)} missed",
         table="db-time",
         weight=0.5,
     )
@@ -347,9 +347,9 @@ def untimed(period: Period, _found: DbTime) -> Weighed | None:
     return finding(
         "io-not-timed",
         Severity.WARNING,
-        "Nobody timed I/O: the extension pgflash was not there, and track_io_timing is off.",
+        "I/O was not timed: the extension pgflash was not loaded, and track_io_timing was off.",
         table="missing",
-        advice="Turn track_io_timing on, or load the extension.",
+        advice="Load the extension, or turn on track_io_timing.",
         weight=0.6,
     )
 

@@ -89,7 +89,7 @@ def disk_reads(period: Period, found: DbTime) -> Weighed | None:
     return finding(
         "disk-reads",
         by_cost(share),
-        f"Clients waited for reads of data files for {percent(share)} of DB time{at}.",
+        f"Clients spent {percent(share)} of DB time waiting for reads of data files{at}.",
         *_hottest(period),
         gain,
         table="segments-read-time" if _hottest(period) else "top-events",
@@ -123,18 +123,18 @@ def commits(period: Period, found: DbTime) -> Weighed | None:
         "commit-waits",
         by_cost(share),
         f"Commits took {percent(share)} of DB time"
-        + (f": a sync of the WAL took {duration(mean_s)} on average." if mean_s else "."),
+        + (f": a WAL sync took {duration(mean_s)} on average." if mean_s else "."),
         f"a commit waited {duration(waited.value / 1000)} on average ({waited.source})"
         if waited is not None
         else "",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
-        f"{count(syncs)} syncs of the WAL, by all processes" if syncs else "",
+        f"{count(syncs)} WAL syncs, by all processes" if syncs else "",
         table="wal",
-        advice="The device is fast: fewer commits of more work each would help, or asynchronous "
-        "ones where a transaction may be lost (synchronous_commit)."
+        advice="The device is fast: commit less often, with more work each time, or asynchronously "
+        "where the latest transactions may be lost (synchronous_commit)."
         if fast
-        else "Put pg_wal on flash, or commit asynchronously where a transaction may be lost "
-        "(synchronous_commit).",
+        else "Move pg_wal to flash, or commit asynchronously where the latest transactions may be "
+        "lost (synchronous_commit).",
         cost=share,
     )
 
@@ -148,11 +148,11 @@ def buffer_writes(_period: Period, found: DbTime) -> Weighed | None:
     return finding(
         "configuration-waits",
         by_cost(share),
-        f"{percent(share)} of DB time went into what settings could avoid, most of it "
+        f"{percent(share)} of DB time went into waits that settings could avoid, most of it into "
         f"{event_in_words(parts[0].event)}.",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
         table="top-events",
-        advice="A data file write is a client that had to free a buffer: raise shared_buffers or "
+        advice="Clients write data files when they have to free a buffer: raise shared_buffers or "
         "bgwriter_lru_maxpages."
         if parts[0].event == "data file write"
         else "",
@@ -173,13 +173,13 @@ def locks(period: Period, found: DbTime) -> Weighed | None:
     return finding(
         "locks",
         by_cost(share),
-        f"Sessions waited for each other for {percent(share)} of DB time, most of it "
+        f"Sessions spent {percent(share)} of DB time waiting for each other, most of it "
         f"{event_in_words(parts[0].event)}.",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
         *_most_locked(period),
         table="locks" if lock_waits(period).rows else "top-events",
-        advice="Several transactions changed the same rows: change those last, just before the "
-        "commit, and look at what SQL ordered by elapsed time says was most sampled."
+        advice="Several transactions changed the same rows: change such rows last, just before "
+        "COMMIT. SQL ordered by elapsed time shows which statements were seen waiting."
         if parts[0].event in _ROW_LOCKS
         else "",
         cost=share,
@@ -193,7 +193,7 @@ def _most_locked(period: Period) -> tuple[str, ...]:
         return ()
     seconds = [float(str(one)) for one in table.values("seconds")]
     share = seconds[0] / seconds[-1]  # the last row is their sum
-    return (f"{table.rows[0].cells[0]} had {percent(share)} of the waits for rows (sampled)",)
+    return (f"{table.rows[0].cells[0]} accounted for {percent(share)} of row lock waits (sampled)",)
 
 
 #: Row locks: a session that waits for one wants to change a row that another transaction changed.
@@ -213,11 +213,11 @@ def processors(period: Period, found: DbTime) -> Weighed | None:
     if used is not None:
         parts.append(f"sessions used {percent(used)} of {things(cores or 0, 'processor')}")
     if waiting_share >= 0.1:
-        parts.append(f"waited for one for {percent(waiting_share)} of DB time")
+        parts.append(f"spent {percent(waiting_share)} of DB time waiting for one")
     return finding(
         "processors",
         Severity.WARNING,
-        f"Processors were short: {listed(parts)}.",
+        f"There were too few processors: {listed(parts)}.",
         f"DB CPU {duration(found.cpu_s)} (exact)" if found.cpu_s is not None else "",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in waiting),
         table="db-time",
@@ -238,7 +238,7 @@ def unexplained(_period: Period, found: DbTime) -> Weighed | None:
         if abs(composition.residual_s) <= 2 * error_s(counted):
             return None  # sampling error alone explains this much
     why = (
-        "nothing was sampled, so waits other than timed I/O are not known"
+        "nothing was sampled, so only waits for timed I/O are known"
         if found.samples is None
         else "samples are estimates, and sessions that waited for their client within a statement "
         "count as active"
@@ -246,7 +246,7 @@ def unexplained(_period: Period, found: DbTime) -> Weighed | None:
     text = (
         f"{percent(share)} of DB time is {RESIDUAL.removesuffix(' by the rows above')} by any row"
         if share > 0
-        else f"The parts come to {percent(-share)} more than DB time"
+        else f"The parts add up to {percent(-share)} more than DB time"
     )
     return finding(
         "unexplained", Severity.NOTE, f"{text}: {why}.", table="db-time", weight=abs(share)
@@ -265,8 +265,8 @@ def outside_the_executor(period: Period, found: DbTime) -> Weighed | None:
     return finding(
         "outside-the-executor",
         Severity.NOTE,
-        f"{percent(share)} of DB time lies outside the statements that pg_stat_statements times: "
-        "in commits, above all.",
+        f"{percent(share)} of DB time passed outside the execution that pg_stat_statements times, "
+        "typically in commits.",
         f"statements: {duration(inside_s)} of {duration(found.client_s)}",
         table="sql-elapsed",
         weight=share,
@@ -293,7 +293,7 @@ def page_cache(period: Period, found: DbTime) -> Weighed | None:
         "page-cache",
         Severity.GOOD,
         f"The page cache served {percent(total(cached, 'calls') / calls)} of the reads of data "
-        f"files, at {duration(mean_s)} each: faster storage would change little.",
+        f"files, at {duration(mean_s)} each: faster storage would help little.",
         f"{count(calls)} reads by clients",
         table="read-latency",
         weight=total(cached, "calls") / calls,
@@ -313,7 +313,7 @@ def _part_in_words(period: Period, part: TimePart) -> str:
     blocks = total(records, "bytes") / 8192 / max(total(records, "calls"), 1)
     kind = "single-block reads from disk" if 0 < blocks < 1.05 else "reads from disk"
     hot = _hot_relation(period)
-    return f"{kind}{f', most of them of {hot[0]},' if hot and hot[1] > 0.5 else ''}{mean}"
+    return f"{kind}{f', mostly of {hot[0]},' if hot and hot[1] > 0.5 else ''}{mean}"
 
 
 def _hot_relation(period: Period) -> tuple[str, float] | None:
@@ -333,7 +333,7 @@ def _hottest(period: Period) -> tuple[str, ...]:
     hot = _hot_relation(period)
     if hot is None:
         return ()
-    return (f"{hot[0]} had {percent(hot[1])} of the time of reads from disk",)
+    return (f"{hot[0]} accounted for {percent(hot[1])} of the time of reads from disk",)
 
 
 def _advised(period: Period, found: DbTime) -> tuple[str, str]:
@@ -341,7 +341,7 @@ def _advised(period: Period, found: DbTime) -> tuple[str, str]:
     advice = cache_advice(period, found.composition.db_time_s)
     rows = [row for row in advice.rows if number(row.get("saved_share")) > 0]
     if not rows:
-        return "Put what is read most on flash, or give the server a flash cache.", ""
+        return "Move the most-read tables and indexes to flash, or add a flash cache.", ""
     # Choose the smallest size that brings nine tenths of the largest one's benefit.
     most = max(number(row.get("saved_share")) for row in rows)
     enough = min(
@@ -350,12 +350,16 @@ def _advised(period: Period, found: DbTime) -> tuple[str, str]:
     )
     hits = percent(number(enough.get("hit_ratio")))
     if enough.get("size_of") == "cache" and number(enough.get("size_factor")) <= 1:
-        return "A larger flash cache would bring little: put what is read most on flash.", ""
+        return (
+            "A larger flash cache would help little: move the most-read tables and indexes to "
+            "flash.",
+            "",
+        )
+    large = size(number(enough.get("size_bytes")))
     return (
-        f"A flash cache of {size(number(enough.get('size_bytes')))} would serve {hits} of the "
-        "reads that the page cache does not.",
-        f"{percent(number(enough.get('saved_share')))} of DB time saved by it, compared with no "
-        "flash cache (modelled)",
+        f"A flash cache of {large} would serve {hits} of the reads that miss the page cache.",
+        f"a flash cache of {large} would save {percent(number(enough.get('saved_share')))} of DB "
+        "time, compared with none (modelled)",
     )
 
 

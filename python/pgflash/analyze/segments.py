@@ -73,7 +73,7 @@ def segments_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTab
             stock,
             measure="blocks_read",
             rows_max=rows_max,
-            note="Blocks that were not in shared_buffers, of the database that was asked.",
+            note="Blocks that were not in shared_buffers, in the connected database.",
         )
     told = reads_source(period)
     columns = (
@@ -188,7 +188,8 @@ def segments_logical_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> R
         rows=tuple(rows),
         key=("relation", "database", "kind"),
         measure="looked_up",
-        note="Of the database that keeps the snapshots: others cannot see these counts.",
+        note="Of the database that stores the snapshots: counts of other databases are not "
+        "visible from it.",
     )
 
 
@@ -278,7 +279,7 @@ def _ranking(
         reason = period.missing_reason("relations")
         counted = any(measure in sums for sums in relations(period).values())
         if not reason:
-            reason = "There were none." if counted else "Counted by the extension pgflash only."
+            reason = "There were none." if counted else "Only the extension pgflash counts this."
         return missing(table_id, title, columns, reason)
     total = sum(sums[measure] for sums in found.values())
     named = sorted(

@@ -69,7 +69,7 @@ def sql_elapsed(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) 
         _CALLS,
         figure("mean_ms", "Average", Unit.MILLISECONDS),
         figure("rows", "Rows", Unit.COUNT),
-        figure("read_s", "Read time", Unit.SECONDS, note="With track_io_timing only."),
+        figure("read_s", "Read time", Unit.SECONDS, note="Only with track_io_timing."),
         text("top_event", "Most sampled"),
     )
     events, own = _top_events(found), _own(period)
@@ -120,8 +120,9 @@ def sql_elapsed(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) 
         rows=tuple(rows),
         key=("query_id", "database"),
         measure="total_s",
-        note="Statements are booked when they end, with what they took before the period, too. "
-        "Statements within functions are in those that called them." + _own_in_words(every, own),
+        note="A statement is counted when it ends, including its time before the period. "
+        "Statements within functions are included in those that called "
+        "them." + _own_in_words(every, own),
     )
 
 
@@ -188,13 +189,13 @@ def sql_cpu(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) -> R
         *_HEAD,
         figure("cpu_s", "At work", Unit.SECONDS, Source.SAMPLED),
         figure("share", "% of all", Unit.SHARE, Source.SAMPLED),
-        figure("error_s", "Give or take", Unit.SECONDS, Source.SAMPLED, note="One standard error."),
+        figure("error_s", "Standard error", Unit.SECONDS, Source.SAMPLED),
         _CALLS,
         figure("per_call_ms", "Per call", Unit.MILLISECONDS, Source.SAMPLED),
     )
     title = "SQL ordered by CPU"
     if found.samples is None:
-        reason = period.missing_reason("samples") or "Sampled by the extension pgflash only."
+        reason = period.missing_reason("samples") or "Only the extension pgflash samples this."
         return missing("sql-cpu", title, columns, reason)
     at_work: dict[int | None, list[SampledWait]] = {}
     for wait in found.samples.waits:
@@ -213,7 +214,7 @@ def sql_cpu(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) -> R
     )[:rows_max]
     every = [wait for waits in at_work.values() for wait in waits]
     if not every:
-        return missing("sql-cpu", title, columns, "No sample found a session at work.")
+        return missing("sql-cpu", title, columns, "No session was sampled at work.")
     whole = seconds_of(every)
 
     def row(name: str, key: Key, waits: Sequence[SampledWait], mark: RowMark) -> Row:

@@ -59,7 +59,7 @@ def sessions_over_time(period: Period, found: Sampled | None) -> ReportTable:
     )
     title = "Average active sessions over time"
     if found is None:
-        reason = period.missing_reason("samples") or "Sampled by the extension pgflash only."
+        reason = period.missing_reason("samples") or "Only the extension pgflash samples this."
         return missing("aas-over-time", title, columns, reason)
     rows = []
     for group in _groups(period, found.minutes):
@@ -216,7 +216,7 @@ def latency_over_time(period: Period, points: Sequence[Interval]) -> ReportTable
         rows=tuple(rows),
         key=("at",),
         measure="disk_ms",
-        note="Means of calls, of all processes.",
+        note="Mean times of calls by all processes.",
     )
 
 

@@ -24,9 +24,9 @@ TEXT_MAX = 2000
 #: The sign for a source if there is no room for its name.
 SIGNS = {Source.EXACT: "=", Source.SAMPLED: "~", Source.MODELLED: "^"}
 MEANS = {
-    Source.EXACT: "counted or timed, each event of it",
+    Source.EXACT: "every event was counted or timed",
     Source.SAMPLED: "estimated from samples of all sessions",
-    Source.MODELLED: "computed from a model, or from what the table's note assumes",
+    Source.MODELLED: "computed from a model, or under an assumption stated with the table",
 }
 _ROW_WORDS = {
     RowMark.APART: "not in the total",

@@ -178,7 +178,7 @@ def test_what_was_sampled_agrees_with_what_was_timed(measured: Measured) -> None
     found = numbers(measured.report, "db-time", "total_s")
     exact_s = found["DB time"]
     # Of a moment without a look samples say nothing: any session may have been at work.
-    unseen_s = SESSIONS * (found["elapsed"] - found["looked at by the sampler"])
+    unseen_s = SESSIONS * (found["elapsed"] - found["covered by the sampler"])
     assert -0.2 * exact_s - unseen_s < found["DB time by samples alone"] - exact_s < 0.2 * exact_s
     unexplained_s = found["not explained by the rows above"]
     assert -0.15 * exact_s < unexplained_s < 0.15 * exact_s + unseen_s

@@ -149,7 +149,7 @@ def test_sql_has_a_row_for_what_no_statement_is_booked_with(report: AwrReport) -
 def test_findings_name_the_relation_and_the_latency(report: AwrReport) -> None:
     first = report.findings[0]
     assert first.sentence.startswith(
-        "54 % of DB time was single-block reads from disk, most of them of stock, at 13.6 ms;"
+        "54 % of DB time was single-block reads from disk, mostly of stock, at 13.6 ms;"
     )
     assert first.table == "top-events"
 

@@ -77,7 +77,7 @@ def test_vacuum_shows_what_it_did_and_what_it_left() -> None:
     assert (stock["changed"], stock["hot_share"]) == (1_000, 0.8)
     assert stock["last_vacuum"] == "2026-03-01T11:30:00+00:00"
     assert (
-        "shop has the oldest row not frozen: 150.0 million transactions"
+        "shop has the oldest unfrozen row: 150.0 million transactions old"
         in vacuum(busy_period()).note
     )
 
@@ -116,7 +116,7 @@ def test_a_standby_tells_of_itself() -> None:
 def test_a_server_without_standbys_says_so() -> None:
     period = period_of({}, {"replication": [], "replication_slots": []})
     assert replication(period).missing_reason == "Nobody received WAL."
-    assert replication_slots(period).missing_reason == "There are none."
+    assert replication_slots(period).missing_reason == "There are no replication slots."
     assert replication_slots(period_of({}, {"slru": []})).missing_reason
 
 

@@ -94,5 +94,5 @@ def test_without_reads_in_the_period_a_hit_saves_what_it_did_in_the_last_hours()
 
 def test_the_table_says_what_its_saving_is_made_of() -> None:
     table = flash_cache_advice(period(read("disk", 200, 200, 1200.0)), 10.0)
-    assert "A block from disk was waited for 6.00 ms, one from flash 1.00 ms" in table.note
+    assert "A block took 6.00 ms from disk and 1.00 ms from flash" in table.note
     assert table.values("size_factor") == (1.0, 2.0)

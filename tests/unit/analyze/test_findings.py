@@ -143,7 +143,7 @@ CASES = (
         rule="disk-reads",
         yes=with_io(("data", "read", "disk", 10_000, 150_000.0)),
         no=with_io(("data", "read", "disk", 10_000, 30_000.0)),
-        says="for 50 % of DB time, 15.0 ms each.",
+        says="spent 50 % of DB time waiting for reads of data files, 15.0 ms each.",
         severity=Severity.WARNING,
     ),
     Case(
@@ -157,23 +157,23 @@ CASES = (
         rule="configuration-waits",
         yes=with_io(("data", "write", "disk", 10_000, 30_000.0)),
         no=with_io(("data", "write", "disk", 10_000, 3_000.0)),
-        says="10 % of DB time went into what settings could avoid, most of it writes of dirty "
-        "buffers by clients.",
+        says="10 % of DB time went into waits that settings could avoid, most of it into writes "
+        "of dirty buffers by clients.",
         severity=Severity.NOTE,
     ),
     Case(
         rule="locks",
         yes=server() | seen(("Lock", "transactionid", 9_000)),
         no=server() | seen(("Lock", "transactionid", 900)),
-        says="for 30 % of DB time, most of it waiting for other transactions to end "
-        "(Lock:transactionid).",
+        says="spent 30 % of DB time waiting for each other, most of it waiting for other "
+        "transactions to end (Lock:transactionid).",
         severity=Severity.WARNING,
     ),
     Case(
         rule="processors",
         yes=server() | {"backend_cpu": [{"backend_type": CLIENT, "cpu_seconds": 1_080.0}]},
         no=server() | {"backend_cpu": [{"backend_type": CLIENT, "cpu_seconds": 100.0}]},
-        says="Processors were short: sessions used 90 % of 2 processors.",
+        says="There were too few processors: sessions used 90 % of 2 processors.",
         severity=Severity.WARNING,
     ),
     Case(
@@ -187,7 +187,7 @@ CASES = (
         rule="outside-the-executor",
         yes=server() | {"statements": [{"query_id": 1, "calls": 1, "exec_time_ms": 150_000.0}]},
         no=server() | {"statements": [{"query_id": 1, "calls": 1, "exec_time_ms": 290_000.0}]},
-        says="50 % of DB time lies outside the statements",
+        says="50 % of DB time passed outside the execution",
         severity=Severity.NOTE,
     ),
     Case(
@@ -212,21 +212,22 @@ CASES = (
         rule="flash-corruption",
         yes=with_cache(corrupt_slots=1),
         no=with_cache(corrupt_slots=0),
-        says="1 block came back from flash with a wrong checksum; none was used.",
+        says="1 block read from flash had a wrong checksum; none was served.",
         severity=Severity.WARNING,
     ),
     Case(
         rule="flash-device",
         yes=with_cache(read_timeouts=3, flash_read_errors=1),
         no=with_cache(read_timeouts=0),
-        says="had trouble: 1 failed read, 3 reads beyond the deadline; the disk was read instead.",
+        says="had errors: 1 failed read, 3 reads beyond the deadline. Queries read from disk "
+        "instead.",
         severity=Severity.WARNING,
     ),
     Case(
         rule="flash-not-serving",
         yes=with_cache(mode="passthrough"),
         no=with_cache(),
-        says="was in mode passthrough at the end of the period",
+        says="the flash cache was in mode passthrough, which serves no reads.",
         severity=Severity.WARNING,
     ),
     Case(
@@ -259,7 +260,7 @@ CASES = (
             hits=8_000,
             misses=2_000,
         ),
-        says="but at 1.00 ms a read, no faster than the disk at 500 µs.",
+        says="but at 1.00 ms a read it was no faster than the disk (500 µs).",
         severity=Severity.WARNING,
     ),
     Case(
@@ -280,42 +281,43 @@ CASES = (
         rule="requested-checkpoints",
         yes=server() | {"bgwriter": [{"checkpoints_timed": 1, "checkpoints_req": 4}]},
         no=server() | {"bgwriter": [{"checkpoints_timed": 4, "checkpoints_req": 1}]},
-        says="4 checkpoints were requested, and 1 came in time",
+        says="4 checkpoints were requested and 1 scheduled",
         severity=Severity.NOTE,
     ),
     Case(
         rule="full-page-images",
         yes=server() | {"stat_wal": [{"wal_fpi": 54_000, "wal_bytes": 500_000_000}]},
         no=server() | {"stat_wal": [{"wal_fpi": 54_000, "wal_bytes": 5_000_000_000}]},
-        says="54,000 full-page images, 90.0 a second, were up to 88 % of the WAL.",
+        says="as much as 88 % of the WAL: 54,000 of them, 90.0 a second.",
         severity=Severity.NOTE,
     ),
     Case(
         rule="transaction-ids",
         yes=server() | {"databases": [{"database": "shop", "frozen_age": 1_200_000_000}]},
         no=server() | {"databases": [{"database": "shop", "frozen_age": 200_000_000}]},
-        says="The database shop has rows that no vacuum has frozen for 1.2 billion transactions",
+        says="The oldest unfrozen rows of database shop are 1.2 billion transactions old",
         severity=Severity.WARNING,
     ),
     Case(
         rule="retained-wal",
         yes=server() | slot(active=False, retained_bytes=5 * 2**30),
         no=server() | slot(active=True, retained_bytes=5 * 2**30),
-        says="The replication slot old, which nobody reads, keeps 5.00 GB of WAL.",
+        says="The inactive replication slot old retains 5.00 GB of WAL.",
         severity=Severity.WARNING,
     ),
     Case(
         rule="temporary-files",
         yes=server(temp_bytes=600 * 5 * 2**20, temp_files=10),
         no=server(temp_bytes=600 * 2**10, temp_files=10),
-        says="wrote 2.93 GB of temporary files, 5.00 MB a second.",
+        says="wrote 2.93 GB to temporary files, 5.00 MB a second.",
         severity=Severity.NOTE,
     ),
     Case(
         rule="idle-in-transaction",
         yes=server(idle_in_transaction_time=1_200_000.0, xact_commit=100),
         no=server(idle_in_transaction_time=1_200_000.0, xact_commit=1_000_000),
-        says="2.00 sessions on average sat idle in an open transaction, for 12.0 s of each.",
+        says="On average, 2.00 sessions were idle in an open transaction, for 12.0 s per "
+        "transaction.",
         severity=Severity.NOTE,
     ),
     Case(
@@ -336,7 +338,7 @@ CASES = (
         rule="long-lock-waits",
         yes=server() | locked(relation=(3, 60_000.0), tuple=(1, 2_000.0)),
         no=server() | locked(relation=(1, 2_000.0)),
-        says="Sessions waited 62.0 s for locks in 4 waits longer than deadlock_timeout, most of it "
+        says="4 waits for locks lasted longer than deadlock_timeout, 62.0 s in total, most of it "
         "for locks of type relation.",
         severity=Severity.NOTE,
     ),
@@ -344,7 +346,7 @@ CASES = (
         rule="machine",
         yes=server() | {"host_cpu": [{**HOST, "steal_s": 60.0}]},
         no=server() | {"host_cpu": [{**HOST, "steal_s": 6.0}]},
-        says="The machine was short: the hypervisor took 5.0 % of the processors away.",
+        says="short of resources: the hypervisor took away 5.0 % of the processor time.",
         severity=Severity.WARNING,
     ),
     Case(
@@ -368,7 +370,7 @@ CASES = (
         rule="shared-buffers",
         yes=server(blks_hit=999_000, blks_read=1_000),
         no=server(blks_hit=90_000, blks_read=10_000),
-        says="shared_buffers lacked 0.1 % of the blocks that were asked for.",
+        says="Only 0.1 % of the requested blocks were not in shared_buffers.",
         severity=Severity.GOOD,
     ),
     Case(
@@ -376,7 +378,7 @@ CASES = (
         yes=server() | {"settings": [{"name": "work_mem", "setting": "65536"}]},
         no=server() | {"settings": [{"name": "work_mem", "setting": "4096"}]},
         begin={"settings": [{"name": "work_mem", "setting": "4096"}]},
-        says="1 setting changed within the period: work_mem.",
+        says="1 setting changed during the period: work_mem.",
         severity=Severity.NOTE,
     ),
     Case(
@@ -384,21 +386,21 @@ CASES = (
         yes=server() | {"slru": [{"name": "xact", "blks_hit": 3}]},
         no=server() | {"slru": [{"name": "xact", "blks_hit": 9}]},
         begin={"slru": [{"name": "xact", "blks_hit": 5}]},
-        says="Statistics were reset within the period (slru)",
+        says="Statistics were reset during the period (slru)",
         severity=Severity.WARNING,
     ),
     Case(
         rule="sampler-gaps",
         yes=server() | seen((None, None, 100)),
         no=server(),
-        says="The sampler looked at 10 % of the period",
+        says="The sampler covered only 10 % of the period",
         severity=Severity.WARNING,
     ),
     Case(
         rule="io-not-timed",
         yes=server(),
         no=server() | {"settings": [{"name": "track_io_timing", "setting": "on"}]},
-        says="Nobody timed I/O",
+        says="I/O was not timed",
         severity=Severity.WARNING,
     ),
 )
@@ -452,7 +454,7 @@ def test_a_cache_that_is_as_fast_as_the_disk_is_no_good_news() -> None:
     found = findings_of(with_cache(reads, hits=8_000, misses=2_000))
     assert "flash-served" not in found
     assert found["flash-slower"].sentence.endswith(
-        "but at 535 µs a read, hardly faster than the disk at 536 µs."
+        "but at 535 µs a read it was hardly faster than the disk (536 µs)."
     )
 
 
@@ -479,8 +481,8 @@ def test_a_fast_sync_is_no_reason_to_buy_flash() -> None:
     }
     finding = findings_of(sections)["commit-waits"]
     assert finding.severity is Severity.WARNING  # it costs a third of DB time all the same
-    assert "a sync of the WAL took 333 µs on average" in finding.sentence
-    assert "pg_wal on flash" not in finding.advice
+    assert "a WAL sync took 333 µs on average" in finding.sentence
+    assert "pg_wal to flash" not in finding.advice
 
 
 def test_advice_names_the_smallest_cache_that_is_nearly_as_good_as_the_largest() -> None:
@@ -491,10 +493,10 @@ def test_advice_names_the_smallest_cache_that_is_nearly_as_good_as_the_largest()
     sections = with_io(("data", "read", "disk", 10_000, 150_000.0)) | {"advice": advice}
     finding = findings_of(sections)["disk-reads"]
     assert finding.advice == (
-        "A flash cache of 4.00 GB would serve 85 % of the reads that the page cache does not."
+        "A flash cache of 4.00 GB would serve 85 % of the reads that miss the page cache."
     )
     # 8,500 of 10,000 reads, 14.8 ms less each, of 300 s.
-    said = "42 % of DB time saved by it, compared with no flash cache (modelled)"
+    said = "a flash cache of 4.00 GB would save 42 % of DB time, compared with none (modelled)"
     assert said in finding.evidence
 
 
@@ -511,7 +513,7 @@ def test_a_cache_that_is_large_enough_is_not_to_grow() -> None:
     ]
     sections = with_io(("data", "read", "disk", 10_000, 150_000.0)) | {"advice": advice}
     finding = findings_of(sections)["disk-reads"]
-    assert finding.advice.startswith("A larger flash cache would bring little")
+    assert finding.advice.startswith("A larger flash cache would help little")
 
 
 def test_the_page_cache_is_no_good_news_where_clients_wait_for_the_disk() -> None:
@@ -584,7 +586,7 @@ def test_full_page_images_cost_what_writes_of_the_wal_take() -> None:
     finding = findings_of(sections)["full-page-images"]
     assert finding.cost == pytest.approx(0.5)
     assert finding.severity is Severity.WARNING
-    assert "up to 100 % of the WAL" in finding.sentence
+    assert "as much as 100 % of the WAL" in finding.sentence
     assert "wal_compression" not in finding.advice
 
 
@@ -626,5 +628,5 @@ def test_locks_name_the_table_whose_rows_were_waited_for() -> None:
     sections = server() | seen(("Lock", "transactionid", 9_000)) | {"lock_waits": waits}
     finding = findings_of(sections)["locks"]
     assert finding.table == "locks"
-    assert "stock had 75 % of the waits for rows (sampled)" in finding.evidence
+    assert "stock accounted for 75 % of row lock waits (sampled)" in finding.evidence
     assert findings_of(server() | seen(("Lock", "tuple", 9_000)))["locks"].table == "top-events"

@@ -47,7 +47,7 @@ def test_locks_that_nobody_waited_for_are_no_rows() -> None:
     store.put(0, {"lock_waits": waits})
     store.put(10, {"lock_waits": waits})
     period = make_period(store, 1, 2)
-    assert locks(period).missing_reason == "No sample found a session waiting for one."
+    assert locks(period).missing_reason == "No session was sampled while waiting for one."
     store.put(20, {"slru": []})
     store.put(30, {"slru": []})
     assert "extension pgflash" in locks(make_period(store, 3, 4)).missing_reason

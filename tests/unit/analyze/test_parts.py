@@ -369,7 +369,7 @@ def test_minutes_without_a_look_are_no_idle_spell() -> None:
     assert found.composition.residual_s == pytest.approx(70.0)
     report = make_report(period(seen=samples((CLIENT, "Lock", "tuple", 60), minutes=5)))
     rules = {finding.rule: finding for finding in report.findings}
-    assert "looked at 50 % of the period" in rules["sampler-gaps"].sentence
+    assert "covered only 50 % of the period" in rules["sampler-gaps"].sentence
     assert len(report.table("aas-over-time").rows) == 5
 
 

@@ -194,7 +194,7 @@ def test_the_report_says_which_times_were_asked_for(
     text = output(capsys, "report", *words)
     assert "snapshots 1 to 3" in text.splitlines()[0]
     asked = "from 2026-03-01 11:58:00 UTC to 2026-03-01 12:21:00 UTC"
-    assert f"asked for: {asked}" in " ".join(text.split())
+    assert f"requested: {asked}" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("word", ["report", "compare"])

@@ -64,8 +64,8 @@ def _ids(head: PeriodHead) -> str:
 def _period(head: PeriodHead) -> str:
     return (
         f"{print_time(head.begin_at)} to {print_time(head.end_at)} {head.time_zone}, "
-        f"{duration(head.elapsed_s)} (snapshots {_ids(head)}, {head.snapshots} of them)"
-        + (f"; asked for: {head.asked}" if head.asked else "")
+        f"{duration(head.elapsed_s)} (snapshots {_ids(head)}, {head.snapshots} in all)"
+        + (f"; requested: {head.asked}" if head.asked else "")
     )
 
 

@@ -86,7 +86,7 @@ def _lines(report: AwrReport | CompareReport, *, zeros: bool, oracle: bool) -> I
             )
     if left_out:
         yield ""
-        yield f"Left out: {escape_markdown(', '.join(left_out))}; other forms have them."
+        yield f"Left out: {escape_markdown(', '.join(left_out))}; the other formats have them."
 
 
 def _is_long(table: ReportTable) -> bool:

@@ -267,7 +267,7 @@ def test_a_long_table_is_cut_with_a_sentence() -> None:
     rows = [(str(i),) for i in range(ROWS_MAX + 5)]
     page = render(report(table("segments-reads", [column("c")], *rows)), "html")
     assert page.count("<tr>") == ROWS_MAX + 1
-    assert "5 more rows are in the JSON form" in page
+    assert "5 more rows are in this report as JSON" in page
 
 
 def test_the_largest_report_stays_under_a_megabyte_and_a_second() -> None:
