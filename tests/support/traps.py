@@ -112,7 +112,8 @@ def _operators(owner: str, schema: str) -> Iterator[str]:
 
 def _functions(owner: str, schema: str, name: str, count: int, result: str) -> Iterator[str]:
     """Yield functions with this name and number of arguments, for all types."""
-    result = "text" if result.startswith('"any') or result in _PSEUDO else result
+    if result.startswith('"any') or result.endswith("_handler") or result in _PSEUDO:
+        result = "text"
     types = TYPES if count == 1 else PAIRED
     for arguments in itertools.product(types, repeat=count):
         head = f'{schema}."{name}"({", ".join(arguments)})'

@@ -116,6 +116,7 @@ def test_a_client_backend_without_an_event_is_at_work(server: Server) -> None:
 def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) -> None:
     seconds = 1.5
     before = sampler(server)
+    begin = time.monotonic()
     holder = server.connect(autocommit=False)
     holder.execute("update item set n = 1 where id = 1")
     sleep = f"select pg_sleep({seconds})"
@@ -124,7 +125,6 @@ def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) ->
         "do $$ declare enough timestamptz := clock_timestamp() + interval '1.5 s';"
         " begin while clock_timestamp() < enough loop end loop; end $$"
     )
-    begin = time.monotonic()
     with working(server, lock) as waiter, working(server, sleep) as sleeper:
         with working(server, work) as worker:
             pass
