@@ -77,6 +77,20 @@ def test_the_page_never_scrolls_sideways(library: Library, report: Path, width: 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_first_chart_can_be_read_on_any_screen(
+    library: Library, report: Path, width: int
+) -> None:
+    page = library.read(report, width=width).page
+    heights = page.eval_on_selector_all(
+        ".opening figure > svg text",
+        "all => all.map(one => one.getBoundingClientRect().height)",
+    )
+    assert len(heights) > 4
+    assert min(heights) > 9  # pixels
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_the_first_tab_shows_a_link_past_the_head(library: Library, report: Path) -> None:
     page = library.own(report).page
     page.keyboard.press("Tab")

@@ -123,7 +123,7 @@ def settings_changed(period: Period) -> ReportTable:
             )
         )
     if not rows:
-        return missing("settings-changed", title, columns, "None did.")
+        return missing("settings-changed", title, columns, "No setting changed.")
     return ReportTable(
         id="settings-changed", title=title, columns=columns, rows=tuple(rows), key=("name",)
     )

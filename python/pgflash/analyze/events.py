@@ -26,7 +26,7 @@ _FIGURES = (
         "Waits",
         Unit.COUNT,
         None,
-        note="Counted waits only: samples show durations, not numbers.",
+        note="Only counted waits: samples show how long, not how many.",
     ),
     figure("total_s", "Total wait", Unit.SECONDS, None),
     figure("mean_ms", "Average wait", Unit.MILLISECONDS, None, note="Of counted waits."),
@@ -69,8 +69,8 @@ def top_events(composition: Composition, *, rows_max: RowsMax = ROWS_MAX) -> Rep
         rows=tuple(rows),
         key=("event",),
         measure="total_s",
-        note="Rows apart are in no sum: their time is part of another row, or no session waited "
-        "for it."
+        note="Rows that are not in the total are part of no sum: their time is included in another "
+        "row, or no session waited for it."
         if any(row.mark is RowMark.APART for row in rows)
         else "",
     )
@@ -93,8 +93,8 @@ def wait_classes(composition: Composition) -> ReportTable:
         rows=tuple(rows),
         key=("wait_class",),
         measure="total_s",
-        note="System I/O is the I/O of processes that serve no client, and Idle waiting for the "
-        "client: shown, and no part of DB time."
+        note="System I/O is the I/O of processes that serve no client; Idle is waiting for the "
+        "client. Neither is part of DB time."
         if apart
         else "",
     )

@@ -212,6 +212,9 @@ def _row(
     folded: bool,
 ) -> Iterator[str]:
     texts = [(row.cells[place].signed, width) for place, width in block.items()]
+    text, width = texts[0]
+    if 0 not in block and not text and columns[0][0].words and width >= _TEXT_MIN:
+        texts[0] = (row.cells[0].signed, width)  # a sum has no key but a name
     cells = [wrap(*one) if folded else [cut(*one)] for one in texts]
     for line in range(max(len(one) for one in cells)):
         yield _joined(columns, [one[line] if line < len(one) else "" for one in cells])

@@ -54,3 +54,16 @@ def test_a_title_stands_on_one_line_where_there_is_room() -> None:
     assert lines_of(one, 20) == [
         "        random reads", "name         at once", "disk               4"
     ]  # fmt: skip
+
+
+def test_a_sum_without_a_key_has_its_name_in_every_block() -> None:
+    columns = [
+        column("statement"), column("id"),
+        *(column(f"measured_{i}", Unit.COUNT) for i in range(12)),
+    ]  # fmt: skip
+    rows = ((LONG, 20 * "1", *range(12)), ("all others", "", *range(12)))
+    printed = print_table(table("t", columns, *rows, key=["id"]), signs=False)
+    found = list(blocks(printed, 80))
+    assert len(found) > 1
+    for block in found:
+        assert sum("all others" in line for line in block.rows) == 1
