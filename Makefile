@@ -147,7 +147,7 @@ soak: venv-dev rooms
 	$(Q)'$(BIN)/pytest' -m soak --timeout=7200 --pg-major=$(MAJOR)
 
 # From below to above; the curve only where there are streams to measure it on.
-BENCHES = core/bench $(if $(wildcard $(TRACES)/*.u32.xz),core/curve) pg/cost pg/account pg/page pg/scans pg/reads pg/restart pg/snapshots pg/sampler pg/files pg/live
+BENCHES = core/bench $(if $(wildcard $(TRACES)/*.u32.xz),core/curve) pg/cost pg/account pg/page pg/scans pg/reads pg/uring pg/restart pg/snapshots pg/sampler pg/files pg/live
 
 bench: build
 	$(Q)set -e; number=0; for one in $(BENCHES); do number=$$((number + 1)); \
