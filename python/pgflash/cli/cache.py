@@ -7,7 +7,7 @@ import click
 
 from pgflash import api
 from pgflash.cli.options import bytes_of, dsn_option, examples, form_option
-from pgflash.cli.output import confirm, print_json, say
+from pgflash.cli.output import confirm, print_json, say, say_item
 from pgflash.cli.screen import Screen
 from pgflash.model.words import percent, size
 
@@ -36,7 +36,7 @@ def cache_command(context: click.Context, *, dsn: str | None, form: str) -> None
         print_json({"cache": cache, "benefit": list(rows)})
         return
     for name, value in _lines(found):
-        say(f"{name + ':':<17}{value}")
+        say_item(f"{name + ':':<17}", value)
 
 
 @cache_command.command("mode", epilog=examples("pgflash cache mode serve"))

@@ -10,7 +10,7 @@ import click
 
 from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option, paged_option, probes_option
-from pgflash.cli.output import coloured, print_json, print_records, say, say_text
+from pgflash.cli.output import coloured, print_json, print_records, say, say_item, say_text
 from pgflash.cli.screen import patiently
 from pgflash.model.doctor import Diagnosis, Outcome
 from pgflash.model.words import listed
@@ -73,8 +73,8 @@ def check_command(*, dsn: str | None, form: str) -> int:
     found = api.check(dsn=dsn)
     if form == "table":
         for one in found:
-            head = coloured(str(one.outcome), _COLOURS.get(one.outcome, "green"))
-            say(f" {one.rule}, {one.subject}: {one.sentence}", head=head)
+            said = f"{one.rule}, {one.subject}: {one.sentence}"
+            say_item(f"{one.outcome} ", said, colour=_COLOURS.get(one.outcome, "green"))
     else:
         _print_records(found, form)
     return 1 if any(one.outcome in _WRONG for one in found) else 0
@@ -90,7 +90,7 @@ def _print_records(found: Sequence[Diagnosis], form: str) -> None:
 
 
 def _print(found: Sequence[Diagnosis], *, every: bool) -> None:
-    say(_headline(found))
+    say_item("", _headline(found))
     for one in found:
         if one.outcome in _FAILING:
             _print_finding(one)

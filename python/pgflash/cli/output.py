@@ -27,7 +27,7 @@ from rich.text import Text
 
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import Column, ReportTable, Row, Unit
-from pgflash.report.lines import WIDTH, blocks, table_lines
+from pgflash.report.lines import WIDTH, blocks, hanging, table_lines
 from pgflash.report.printed import print_table, shown, visible
 from pgflash.trusted import write_file
 
@@ -123,6 +123,14 @@ def say_text(text: str, *, indent: str = "", then: str | None = None) -> None:
         visible(text), min(_width(), text_width()), initial_indent=indent,
         subsequent_indent=indent if then is None else then, break_on_hyphens=False,
     ))  # fmt: skip
+
+
+def say_item(name: str, text: str, *, colour: str = "") -> None:
+    """Print what is said of a name: in lines on a terminal, in one for a program."""
+    text = visible(text)
+    lines = hanging(name, text, text_width()) if Console().is_terminal else [name + text]
+    first, *others = lines
+    say(first.removeprefix(name), *others, head=coloured(name, colour) if colour else name)
 
 
 def _width() -> int:

@@ -7,7 +7,7 @@ import click
 
 from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import print_json, say
+from pgflash.cli.output import print_json, say, say_item
 
 
 @click.command(
@@ -27,7 +27,7 @@ def version_command(*, dsn: str | None, form: str) -> None:
         print_json({**asdict(found), "remedy": found.remedy})
         return
     for name, value in _lines(found):
-        say(f"{name + ':':<12}{value}")
+        say_item(f"{name + ':':<12}", value)
     if found.remedy:
         say(found.remedy)
 
