@@ -13,7 +13,7 @@ from typing import Any
 from pgflash.errors import PgflashError
 from pgflash.model.device import DepthPoint
 
-#: How long fio may take beyond its run time, to start and to sum up.
+#: How long fio may take beyond its run time, to start and to sum up, on a busy machine.
 _SPARE_S = 60
 
 
@@ -28,7 +28,7 @@ def version() -> str:
         return ""
     try:
         done = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=10, check=False
+            [program, "--version"], capture_output=True, text=True, timeout=_SPARE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
