@@ -505,6 +505,9 @@ def test_the_flash_page_shows_what_the_views_show(
     assert str(watched.cached.cache_file) in page.locator("#devices").inner_text()
     assert "present size" in page.locator("#curve-rows").inner_text()
     assert page.locator("#curve canvas").is_visible()
+    saved = page.locator("#curve-rows tbody td:last-child").all_inner_texts()
+    assert len(saved) == 8
+    assert all(one.endswith(" %") and float(one[:-2].strip("<>")) <= 100 for one in saved)
     outcome = page.locator("#outcome").inner_text()
     for words in ("Hit ratio", "A read from flash", "A read from disk", "Waiting saved"):
         assert words in outcome

@@ -37,6 +37,6 @@ def test_the_example_is_a_report_of_today_with_every_table() -> None:
     assert set(articles) == made
     # A flash cache, samples and statements were there to be reported on.
     for table in ("top-events", "flash-cache", "aas-over-time", "sql-elapsed", "read-latency"):
-        assert "<table>" in articles[table]
+        assert "<table" in articles[table]
     assert len(page.encode()) < 2**20
     assert "make example-report" in GUIDE

@@ -26,7 +26,7 @@ _FIGURES = (
         "Waits",
         Unit.COUNT,
         None,
-        note="Only counted waits: samples show how long, not how many.",
+        note="Counted ones only; samples show how long, not how many.",
     ),
     figure("total_s", "Total wait", Unit.SECONDS, None),
     figure("mean_ms", "Average wait", Unit.MILLISECONDS, None, note="Of counted waits."),

@@ -156,20 +156,33 @@ def curve(view: Row) -> Curve:
             text("size", "Size"),
             number("miss_ratio", "Miss ratio", Unit.SHARE),
             number("disk_reads", "Disk reads/s", Unit.PER_SECOND),
-            number("saved", "Waiting saved ms/s", Unit.COUNT),
+            number("saved", "Waiting saved", Unit.SHARE),
         ),
         rows=tuple(
             row(
                 f"{size(float(one['size_bytes']))}{_is_present(one, present)}",
                 1 - float(one["hit_ratio"]),
                 one.get("disk_reads_per_s"),
-                one.get("saved_ms_per_s"),
+                _share_saved(one),
             )
             for one in rows
         ),
+        note="Waiting saved is a share of the waiting for these blocks without a flash cache.",
     )
     said = "The cache has not been used yet." if not points else _advice(rows, present)
     return Curve(sentence=said, table=print_table(table), data=msgspec.json.encode(data).decode())
+
+
+def _share_saved(row: Row) -> float | None:
+    """Return the share of the waiting for blocks beyond memory that a size saves.
+
+    A share, not the view's milliseconds per second: those grow with the requests of all sessions,
+    so no reader can tell whether they are possible.
+    """
+    flash_ms, disk_ms = row.get("flash_read_mean_ms"), row.get("disk_read_mean_ms")
+    if flash_ms is None or not disk_ms:
+        return None
+    return float(row["hit_ratio"]) * (1 - float(flash_ms) / float(disk_ms))
 
 
 #: A larger cache that misses less by no more than this share brings nothing.

@@ -162,7 +162,8 @@ def test_scripts_put_nothing_into_pages_as_html() -> None:
 def advice(factor: float, hit_ratio: float | None) -> dict[str, object]:
     return {
         "size_factor": factor, "size_bytes": factor * 2**30, "hit_ratio": hit_ratio,
-        "disk_reads_per_s": 10.0, "saved_ms_per_s": 5.0,
+        "disk_reads_per_s": 10.0, "saved_ms_per_s": 58_733.0,
+        "disk_read_mean_ms": 5.0, "flash_read_mean_ms": 0.5,
     }  # fmt: skip
 
 
@@ -176,6 +177,15 @@ def test_the_curve_marks_the_present_size_and_says_what_twice_as_much_brings() -
     assert [row.cells[0].text for row in found.table.rows] == ["1.00 GB (present size)", "2.00 GB"]
     assert json.loads(found.data)["ratios"] == [pytest.approx(40), pytest.approx(25)]
     assert json.loads(found.data)["present"] == 2**30
+
+
+def test_what_a_size_saves_is_a_share_of_the_waiting_without_flash() -> None:
+    # A hit saves nine tenths of a read from disk.
+    found = cache_words.curve({"advice": [advice(1, 0.6), advice(2, 1.0)], "present_bytes": None})
+    assert [row.cells[-1].text for row in found.table.rows] == ["54.0 %", "90.0 %"]
+    untimed = {**advice(1, 0.6), "disk_read_mean_ms": None}
+    found = cache_words.curve({"advice": [untimed], "present_bytes": None})
+    assert found.table.rows[0].cells[-1].text == "–"
 
 
 def test_a_larger_cache_that_misses_as_much_brings_nothing() -> None:
