@@ -118,3 +118,19 @@ def test_a_kernel_that_answers_nothing_is_named(server: Server) -> None:
     from_memory, others = read_again_and_again(server)
     assert from_memory == 0
     assert others > 4000
+
+
+def test_where_io_uring_and_aio_are_forbidden_the_cache_serves(server: Server) -> None:
+    """As the default profiles of container runtimes forbid io_uring, and some sandboxes AIO."""
+    forbidden = "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup"
+    calls = ", ".join(f"__NR_{one}" for one in forbidden)
+    if server.install.major >= 18:
+        server.configure(
+            {"io_method": "worker"}
+        )  # a server that is to use io_uring would not start
+    start_without(server, server.base, f"CACHESTAT, __NR_mincore, {calls}", errno.EPERM)
+    before = view(server)["hits"]
+    read_again_and_again(server)
+    after = view(server)
+    assert int(str(after["hits"])) > int(str(before)) + 1000
+    assert (after["mode"], after["verify_mismatches"]) == ("serve", 0)
