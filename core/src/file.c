@@ -236,6 +236,8 @@ fc_file_lock(FcCache *cache)
 		}
 #if defined(__x86_64__)
 		__builtin_ia32_pause();
+#elif defined(__aarch64__)
+		__asm__ volatile("yield");
 #endif
 	}
 	return false;

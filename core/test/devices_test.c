@@ -441,7 +441,10 @@ main(void)
 	test_missing();
 	test_dies();
 	test_all_die();
-	test_hangs();
+	if (has_aio())
+		test_hangs();
+	else
+		SKIP("a device that hangs", NO_AIO);
 	test_writes_hang();
 	test_config();
 	return tap_done();

@@ -20,6 +20,7 @@ static unsigned submits;
 static long
 real_syscall(long number, const long a[6])
 {
+#if defined(__x86_64__)
 	long result;
 	register long r10 __asm__("r10") = a[3];
 	register long r8 __asm__("r8") = a[4];
@@ -30,6 +31,20 @@ real_syscall(long number, const long a[6])
 	                 : "a"(number), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10),
 	                   "r"(r8), "r"(r9)
 	                 : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = number;
+	register long result __asm__("x0") = a[0];
+	register long x1 __asm__("x1") = a[1];
+	register long x2 __asm__("x2") = a[2];
+	register long x3 __asm__("x3") = a[3];
+	register long x4 __asm__("x4") = a[4];
+	register long x5 __asm__("x5") = a[5];
+
+	__asm__ volatile("svc 0"
+	                 : "+r"(result)
+	                 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+	                 : "memory");
+#endif
 	if (result < 0 && result > -4096)
 	{
 		errno = (int) -result;

@@ -10,11 +10,14 @@
 #ifndef TAP_H
 #define TAP_H
 
+#include <errno.h>
+#include <linux/aio_abi.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int tap_count;
@@ -48,6 +51,23 @@ tap_ok(bool good, const char *file, int line, const char *format, ...)
 		printf("ok %d - %s # SKIP %s\n", ++tap_count, (what), (why));          \
 		fflush(stdout);                                                        \
 	} while (0)
+
+/*
+ * Has this machine Linux AIO?  An emulation of another processor that makes the
+ * calls of its host's kernel (qemu-user) has none, so what needs it is skipped.
+ */
+#define NO_AIO "no Linux AIO here"
+
+__attribute__((unused)) static bool
+has_aio(void)
+{
+	aio_context_t context = 0;
+
+	if (syscall(SYS_io_setup, 4L, &context) != 0)
+		return errno != ENOSYS;
+	syscall(SYS_io_destroy, context);
+	return true;
+}
 
 /*
  * Name a file or folder "NAME.XXXXXX" for mkstemp() or mkdtemp(), in memory if

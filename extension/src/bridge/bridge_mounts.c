@@ -24,6 +24,7 @@
 #include "storage/fd.h"
 
 #include "bridge/bridge_mounts.h"
+#include "hooks/libc.h"
 #include "broken.h"
 
 #define TABLESPACES "pg_tblspc"

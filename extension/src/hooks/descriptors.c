@@ -24,6 +24,7 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "hooks/descriptors.h"
+#include "hooks/libc.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -28,6 +28,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include "hooks/libc.h" /* before the kernel's macros of the same names */
 #include "hooks/library_calls.h"
 
 #include <aio.h>
@@ -215,7 +216,7 @@ begin_named(Change *change, int directory, const char *path, off_t offset)
 	change->probe = probe;
 	if (no_answer && offset >= 0)
 	{
-		change->file.class = FILE_ALIAS;
+		change->file = (OpenFile){ .class = FILE_ALIAS }; /* of no number */
 		change->entry = &change->file;
 		announce_change(&change->announced, change->entry, -1, 0, ALL);
 	}

@@ -27,6 +27,20 @@ drop_pages(const char *path)
 	return dropped;
 }
 
+/* Emulated (qemu-user), it knows nothing of memory that may not be read. */
+static bool
+mincore_answers(const char *path)
+{
+	int fd = open(path, O_RDWR);
+	void *map = mmap(NULL, FC_BLOCK_SIZE, PROT_NONE, MAP_SHARED, fd, 0);
+	unsigned char has[FC_BLOCK_SIZE / 4096];
+	bool answers = mincore(map, FC_BLOCK_SIZE, has) == 0;
+
+	munmap(map, FC_BLOCK_SIZE);
+	close(fd);
+	return answers;
+}
+
 static bool
 is_mapped(const char *name)
 {
@@ -88,9 +102,14 @@ main(void)
 	   "a kernel that has cachestat is asked by it");
 	fd = cached_relation(PATH);
 	page_cache_errno = ENOSYS;
-	OK(strcmp(page_cache_way("../cache"), "mincore") == 0,
-	   "one that does not have it is asked by mincore");
-	test_reads(fd);
+	if (mincore_answers(PATH))
+	{
+		OK(strcmp(page_cache_way("../cache"), "mincore") == 0,
+		   "one that does not have it is asked by mincore");
+		test_reads(fd);
+	}
+	else
+		SKIP("mincore", "it does not answer here");
 	test_the_mapping(fd);
 	tear_down();
 	return tap_done();
