@@ -177,7 +177,7 @@ judge(const FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 
 		if (label->identity.system != identity->system && !FC_BROKEN(SYSTEM))
 			return FC_START_SYSTEM;
-		if ((label->identity.directory_device != identity->directory_device ||
+		if ((label->identity.directory_volume != identity->directory_volume ||
 		     label->identity.directory_inode != identity->directory_inode) &&
 		    !FC_BROKEN(DIRECTORY))
 			return FC_START_DIRECTORY;

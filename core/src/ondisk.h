@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define FC_DISK_MAGIC   0x0a6873616c666770ULL /* "pgflash\n" */
-#define FC_DISK_VERSION 4
+#define FC_DISK_VERSION 5
 
 typedef struct FcDiskSuperblock
 {
@@ -28,7 +28,7 @@ typedef struct FcDiskSuperblock
 	uint32_t clean;  /* 1: the map is complete, and no slot was written since */
 	uint64_t nonce;  /* drawn at each start, the same in all files; 0 = none */
 	uint64_t system; /* the cluster it belongs to: see FcIdentity */
-	uint64_t directory_device;
+	uint64_t directory_volume;
 	uint64_t directory_inode;
 	uint64_t checkpoint_location; /* see FcCheckpoint */
 	int64_t checkpoint_time;

@@ -66,7 +66,7 @@ judge(const FcShared *shared, const FcShared *layout, uint32_t sets,
 		return FC_START_GEOMETRY;
 	if (mine->system != identity->system && !FC_BROKEN(SYSTEM))
 		return FC_START_SYSTEM;
-	if ((mine->directory_device != identity->directory_device ||
+	if ((mine->directory_volume != identity->directory_volume ||
 	     mine->directory_inode != identity->directory_inode) &&
 	    !FC_BROKEN(DIRECTORY))
 		return FC_START_DIRECTORY;

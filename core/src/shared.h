@@ -40,7 +40,7 @@
 /*
  * "pgfcach" and the layout's number: memory found at a start may have another.
  */
-#define FC_MAGIC (0x70676663616368ULL << 8 | 4)
+#define FC_MAGIC (0x70676663616368ULL << 8 | 5)
 
 typedef _Atomic uint64_t FcAtomic64;
 typedef _Atomic uint32_t FcAtomic32;

@@ -74,7 +74,7 @@ hash_of(uint64_t changes, const FcStamp *stamp)
 {
 	uint64_t hash = FC_BROKEN(STAMP_LATE) ? 0 : changes;
 
-	hash = fc_mix(hash ^ 0x7067666c61736821ULL) ^ stamp->device;
+	hash = fc_mix(hash ^ 0x7067666c61736821ULL) ^ stamp->volume;
 	hash = fc_mix(hash) ^ stamp->inode;
 	hash = fc_mix(hash) ^ stamp->size;
 	hash = fc_mix(hash) ^ (uint64_t) stamp->changed_ns;

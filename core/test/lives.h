@@ -21,7 +21,7 @@
 #define BLOCKS 300
 
 static const FcIdentity home = {
-	.system = 1, .directory_device = 2, .directory_inode = 3, .boot = { 4, 5 }
+	.system = 1, .directory_volume = 2, .directory_inode = 3, .boot = { 4, 5 }
 };
 
 typedef struct Scene
@@ -148,7 +148,7 @@ scene_open(void)
 	memset(&scene, 0, sizeof(scene));
 	scene.clock = 1000000000;
 	scene.inode = (FcStamp){
-		.device = 8, .inode = 9, .size = 10, .changed_ns = scene.clock
+		.volume = 8, .inode = 9, .size = 10, .changed_ns = scene.clock
 	};
 	rig_open_with(&scene.rig, &config);
 	scene.a = &scene.rig.cache;

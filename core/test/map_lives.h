@@ -20,7 +20,7 @@
 
 static const FcIdentity home = {
 	.system = 1,
-	.directory_device = 2,
+	.directory_volume = 2,
 	.directory_inode = 3,
 	.boot = { 4, 5 },
 	.checkpoint = { .location = 6, .time = 7, .timeline = 8, .crc = 9 }
@@ -180,7 +180,7 @@ make_file(const char *name)
 	fd = mkstemp(path);
 	MUST(fd >= 0);
 	close(fd);
-	inode = (FcStamp){ .device = 8, .inode = 9, .size = 10, .changed_ns = 1 };
+	inode = (FcStamp){ .volume = 8, .inode = 9, .size = 10, .changed_ns = 1 };
 }
 
 #endif

@@ -162,7 +162,7 @@ test_not_ours(void)
 
 	save_full();
 	other = home;
-	other.directory_device++;
+	other.directory_volume++;
 	begin_as(&other);
 	OK(life.start == FC_START_DIRECTORY, "one's of the same inode, too");
 	kill_life();

@@ -132,7 +132,7 @@ test_memory_that_is_not_ours(void)
 	OK(revive_as(&other, 77) == FC_START_DIRECTORY,
 	   "another data directory's memory");
 	other = home;
-	other.directory_device++;
+	other.directory_volume++;
 	OK(revive_as(&other, 77) == FC_START_DIRECTORY,
 	   "one's of the same inode, too");
 	other = home;

@@ -63,7 +63,7 @@ size_changed_while_down(void)
 static bool
 other_device_while_down(void)
 {
-	scene.inode.device++;
+	scene.inode.volume++;
 	scene.disk[3]++;
 	return wrong_after_restart();
 }

@@ -42,6 +42,8 @@ enum
 	FC_BREAK_ACCOUNT_CHANGES, /* changes in any copy are seen */
 	FC_BREAK_RECOVERY_SYNC,   /* a shutdown in recovery has synced */
 	FC_BREAK_MOUNTS,          /* tablespaces are mounted as they were */
+	FC_BREAK_DEVICE_NUMBER,   /* ... and are under the same device numbers */
+	FC_BREAK_VOLUME,          /* file systems are told apart */
 	FC_BREAK_OVERWRITTEN,     /* looks overwritten while read */
 	FC_BREAK_SAMPLE_RIGHTS,   /* every user sees all sessions */
 	FC_BREAK_SEEK,            /* a search by time skips only older looks */

@@ -47,6 +47,7 @@ class Disk:
     """The file system mounted on a data directory."""
 
     server: Server
+    image: Path
     device: str
     options: str
 
@@ -86,10 +87,48 @@ class Disk:
         """Put everything that was written on disk."""
         subprocess.run(["sync", "--file-system", self.server.data], check=True)
 
+    def attach_anew(self) -> None:
+        """Come back under another device number, as a volume that was attached again."""
+        before = self.server.data.stat().st_dev
+        self.unmount()
+        device = attach(self.image)
+        subprocess.run(["losetup", "--detach", self.device], check=True)
+        self.device = device
+        # btrfs takes a number that no device has: here another file system has the old one now.
+        other = self.image.with_name("other")
+        other.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "none", other], check=True)
+        try:
+            self.mount()
+            assert self.server.data.stat().st_dev != before
+        finally:
+            subprocess.run(["umount", other], check=True)
+            other.rmdir()
+
     def boot(self, choice: random.Random) -> None:
         """Mount it again."""
         self.unmount()
         self.mount()
+
+
+def attach(image: Path) -> str:
+    """Return a free loop device that now is a file's; skip if there is none."""
+    found = subprocess.run(
+        ["losetup", "--find", "--show", image], capture_output=True, text=True, check=False
+    )
+    if found.returncode != 0:
+        pytest.skip(f"this machine has no loop device: {found.stderr.strip()}")
+    return found.stdout.strip()
+
+
+def make_image(image: Path, file_system: str) -> None:
+    """Make a file system in a file; skip where that cannot be mounted."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount")
+    if shutil.which(f"mkfs.{file_system}") is None:
+        pytest.skip(f"there is no mkfs.{file_system}")
+    subprocess.run(["truncate", "--size", SIZE, image], check=True)
+    subprocess.run([f"mkfs.{file_system}", "-q", image], check=True)
 
 
 def write_pages(path: Path) -> None:
@@ -108,20 +147,14 @@ def write_pages(path: Path) -> None:
 @contextmanager
 def disk_under(server: Server, file_system: str) -> Iterator[Disk]:
     """Move the data directory of a stopped server to a disk of its own."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount")
-    if shutil.which(f"mkfs.{file_system}") is None:
-        pytest.skip(f"there is no mkfs.{file_system}")
     image = server.base / "disk"
-    subprocess.run(["truncate", "--size", SIZE, image], check=True)
-    subprocess.run([f"mkfs.{file_system}", "-q", image], check=True)
-    found = subprocess.run(
-        ["losetup", "--find", "--show", image], capture_output=True, text=True, check=False
+    make_image(image, file_system)
+    disk = Disk(
+        server=server,
+        image=image,
+        device=attach(image),
+        options=FILE_SYSTEMS.get(file_system, "defaults"),
     )
-    if found.returncode != 0:
-        pytest.skip(f"this machine has no loop device: {found.stderr.strip()}")
-    device = found.stdout.strip()
-    disk = Disk(server=server, device=device, options=FILE_SYSTEMS[file_system])
     original = server.data.with_name("original")
     server.data.rename(original)
     server.data.mkdir()
@@ -135,6 +168,6 @@ def disk_under(server: Server, file_system: str) -> Iterator[Disk]:
             server.stop("immediate")
             disk.unmount()
     finally:
-        subprocess.run(["losetup", "--detach", device], check=True)
+        subprocess.run(["losetup", "--detach", disk.device], check=True)
         server.data.rmdir()
         original.rename(server.data)

@@ -201,7 +201,7 @@ extern void fc_file_retire_alike(FcCache *cache, const FcFileId *like);
  */
 typedef struct FcStamp
 {
-	uint64_t device;
+	uint64_t volume; /* the file system, by a number that outlives its mount */
 	uint64_t inode;
 	uint64_t size;
 	int64_t changed_ns; /* ctime */

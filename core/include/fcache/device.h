@@ -44,7 +44,7 @@ typedef struct FcCheckpoint
 typedef struct FcIdentity
 {
 	uint64_t system;           /* the database cluster's own number */
-	uint64_t directory_device; /* its data directory */
+	uint64_t directory_volume; /* its data directory */
 	uint64_t directory_inode;
 	uint64_t boot[2]; /* of the machine, and so of memory and page cache */
 	FcCheckpoint checkpoint; /* the latest one */

@@ -5,7 +5,8 @@
  *
  * A file system that is mounted again may have lost what was not synced,
  * although its files still have the same times.  So the identity of the mounts
- * is part of the boot that saved memory belongs to.  A tablespace on the data
+ * is part of the boot that saved memory belongs to.  Before Linux 6.8 a mount
+ * has no number of its own, and the device's must do.  A tablespace on the data
  * directory's own file system changes nothing; one on another file system,
  * created or dropped since the start, looks like a mount.
  *
@@ -18,6 +19,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "miscadmin.h"
@@ -74,10 +76,15 @@ mount_of(const char *path)
 {
 	struct statx status;
 
-	if (statx(AT_FDCWD, path, 0, MOUNT_ID_UNIQUE, &status) != 0 ||
-	    (status.stx_mask & MOUNT_ID_UNIQUE) == 0)
+	if (statx(AT_FDCWD, path, 0, MOUNT_ID_UNIQUE, &status) != 0)
 		return 0;
-	return status.stx_mnt_id;
+	if ((status.stx_mask & MOUNT_ID_UNIQUE) != 0)
+		return status.stx_mnt_id;
+
+	/* A volume that has another device number now has been mounted again. */
+	return FC_BROKEN(DEVICE_NUMBER)
+	           ? 0
+	           : makedev(status.stx_dev_major, status.stx_dev_minor);
 }
 
 typedef struct Mounts

@@ -55,6 +55,7 @@
 #include "broken.h"
 #include "fcache/writer.h"
 #include "hooks/runtime.h"
+#include "hooks/volume.h"
 #include "settings.h"
 
 /* For some hundred blocks: a device that takes longer has stalled. */
@@ -133,7 +134,8 @@ know_identity(FcIdentity *identity)
 	    !read_checkpoint(&identity->checkpoint, &state))
 		return false;
 	identity->system = GetSystemIdentifier();
-	identity->directory_device = (uint64_t) status.st_dev;
+	identity->directory_volume =
+		volume_of(-1, DataDir, (uint64_t) status.st_dev);
 	identity->directory_inode = (uint64_t) status.st_ino;
 	identity->boot[1] ^= bridge_mounts_id();
 	return true;

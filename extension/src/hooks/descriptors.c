@@ -42,6 +42,7 @@
 #include "fcache/assert.h"
 #include "hooks/page_cache.h"
 #include "hooks/runtime.h"
+#include "hooks/volume.h"
 
 /* Those that linux/magic.h lacks, at least in some versions. */
 #define ZFS_SUPER_MAGIC 0x2fc12fc1
@@ -257,13 +258,14 @@ descriptors_place(const char *path, int flags)
 /* ---- stamps -------------------------------------------------------------- */
 
 static void
-stamp_of(const struct stat *status, FcStamp *stamp_out)
+stamp_of(int fd, const char *path, const struct stat *status,
+         FcStamp *stamp_out)
 {
 	*stamp_out = (FcStamp){ 0 };
 	if (FC_BROKEN(STAMP))
 		return;
 	*stamp_out = (FcStamp){
-		.device = (uint64_t) status->st_dev,
+		.volume = volume_of(fd, path, (uint64_t) status->st_dev),
 		.inode = (uint64_t) status->st_ino,
 		.size = (uint64_t) status->st_size,
 		.changed_ns = (int64_t) status->st_ctim.tv_sec * 1000000000 +
@@ -285,7 +287,7 @@ descriptors_stamp(int fd, const char *path, FcStamp *stamp_out)
 	if ((fd >= 0 ? fstat(fd, &status) : stat(path, &status)) != 0 ||
 	    status.st_nlink == 0)
 		return false;
-	stamp_of(&status, stamp_out);
+	stamp_of(fd, path, &status, stamp_out);
 	return true;
 }
 
@@ -392,9 +394,26 @@ descriptors_wake(int fd, const char *path, const FcFile *file)
 		              descriptors_stamp(fd, path, &stamp) ? &stamp : NULL);
 }
 
-/* Get device and inode only, as the kernel has them cached. */
+/*
+ * A file of this machine while it runs.  Stamps name the volume instead of the
+ * device: they are compared with those of an earlier life.
+ */
+typedef struct Node
+{
+	uint64_t device;
+	uint64_t inode;
+} Node;
+
 static bool
-who(int fd, const char *path, FcStamp *stamp_out)
+is_same(Node one, Node other)
+{
+	return FC_BROKEN(STAMP) ||
+	       (one.device == other.device && one.inode == other.inode);
+}
+
+/* As the kernel has it cached. */
+static bool
+node_of(int fd, const char *path, Node *node_out)
 {
 	struct statx status;
 	int flags = AT_STATX_DONT_SYNC | AT_SYMLINK_NOFOLLOW;
@@ -402,11 +421,24 @@ who(int fd, const char *path, FcStamp *stamp_out)
 	if (statx(fd >= 0 ? fd : AT_FDCWD, fd >= 0 ? "" : path,
 	          fd >= 0 ? flags | AT_EMPTY_PATH : flags, STATX_INO, &status) != 0)
 		return false;
-	*stamp_out = (FcStamp){ 0 };
-	if (FC_BROKEN(STAMP))
-		return true;
-	stamp_out->device = makedev(status.stx_dev_major, status.stx_dev_minor);
-	stamp_out->inode = status.stx_ino;
+	*node_out = (Node){ makedev(status.stx_dev_major, status.stx_dev_minor),
+		                status.stx_ino };
+	return true;
+}
+
+/* The same, and the stamp of the file that is open. */
+static bool
+stamp_if_named(int fd, const char *path, FcStamp *stamp_out, bool *gone_out)
+{
+	struct stat named;
+	struct stat opened;
+
+	*gone_out = lstat(path, &named) != 0;
+	if (*gone_out || fstat(fd, &opened) != 0 || opened.st_nlink == 0 ||
+	    !is_same((Node){ named.st_dev, named.st_ino },
+	             (Node){ opened.st_dev, opened.st_ino }))
+		return false;
+	stamp_of(fd, NULL, &opened, stamp_out);
 	return true;
 }
 
@@ -422,22 +454,15 @@ has_its_name(int fd, const OpenFile *entry, bool whole, FcStamp *stamp_out,
              bool *gone_out)
 {
 	char path[PATHS_MAX];
-	struct stat status;
-	FcStamp named;
+	Node named;
+	Node opened;
 
 	FC_ASSERT(entry->file.id.relation != 0);
 	paths_of_file(&runtime.root, entry->file.id, path);
-	if (!whole)
-		*gone_out = !who(-1, path, &named);
-	else
-	{
-		*gone_out = lstat(path, &status) != 0;
-		stamp_of(&status, &named);
-	}
-	return !*gone_out &&
-	       (whole ? descriptors_stamp(fd, NULL, stamp_out)
-	              : who(fd, NULL, stamp_out)) &&
-	       stamp_out->device == named.device && stamp_out->inode == named.inode;
+	if (whole)
+		return stamp_if_named(fd, path, stamp_out, gone_out);
+	*gone_out = !node_of(-1, path, &named);
+	return !*gone_out && node_of(fd, NULL, &opened) && is_same(named, opened);
 }
 
 /* The entry's descriptor refers to a file that has lost its name. */
