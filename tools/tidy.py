@@ -253,7 +253,8 @@ def hooks_know_one_another_and_core(source: Source) -> Iterator[str]:
     """What may run in any process at any instant rests on nothing that may not."""
     if source.path.parts[:2] == ("extension", "src") and source.path.parent.name in _ANYWHERE:
         for line, header in source.includes():
-            if not re.match(r"[\w/]+\.h$", header) or header.split("/")[0] in _ROOMS - _ANYWHERE:
+            is_text = re.match(r"[\w/]+\.(h|def)$", header)
+            if not is_text or header.split("/")[0] in _ROOMS - _ANYWHERE:
                 yield f"{line}: includes {header}, which does not know where it runs"
 
 

@@ -27,7 +27,9 @@ def replaced(source: str) -> set[str]:
     """Return the functions that a file of hooks stands in for."""
     return {
         name + suffix
-        for kind, name in re.findall(r'IMPORT(_64)?\("(\w+)"', (HOOKS / source).read_text())
+        for kind, name in re.findall(
+            r'^\s*(?:URING_)?IMPORT(_64)?\("(\w+)"', (HOOKS / source).read_text(), re.M
+        )
         for suffix in (("", "64") if kind else ("",))
     }
 

@@ -14,9 +14,7 @@
  * preloaded into the server (the lab's device emulator) still sees the call.
  * It allocates no memory, reports nothing and waits for nothing.
  *
- * A function that libc has under two names (pread, pread64: one function on
- * 64-bit machines) or in a checked form (__read_chk) is listed under all its
- * names.
+ * Which names they stand in for is declared in definitions/imports.toml.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -359,81 +357,38 @@ hook_fdatasync(int fd)
 	return result;
 }
 
-#define URING_IMPORTS 3
-
-#define IMPORT(name, function) { name, (void (*)(void)) function }
-
-#define IMPORT_64(name, function)                                              \
-	IMPORT(name, function), IMPORT(name "64", function)
+#define ENTRY(name, function) { name, (void (*)(void)) function },
 
 const Import hook_imports[] = {
-	IMPORT_64("open", hook_open),
-	IMPORT_64("openat", hook_openat),
-	IMPORT_64("creat", hook_creat),
-	IMPORT("__open_2", hook_open_2),
-	IMPORT("__open64_2", hook_open_2),
-	IMPORT("close", hook_close),
-	IMPORT("dup", hook_dup),
-	IMPORT("dup2", hook_dup2),
-	IMPORT("dup3", hook_dup3),
-	IMPORT_64("fcntl", hook_fcntl),
-
-	IMPORT_64("pread", hook_pread),
-	IMPORT("__pread_chk", hook_pread_chk),
-	IMPORT("__pread64_chk", hook_pread_chk),
-	IMPORT_64("preadv", hook_preadv),
-	IMPORT("read", reads_read),
-	IMPORT("__read_chk", hook_read_chk),
-	IMPORT_64("posix_fadvise", reads_fadvise),
-
-	IMPORT_64("pwrite", hook_pwrite),
-	IMPORT_64("pwritev", hook_pwritev),
-	IMPORT("write", hook_write),
-	IMPORT("writev", hook_writev),
-	IMPORT("copy_file_range", hook_copy_range),
-	IMPORT_64("posix_fallocate", hook_posix_fallocate),
-	IMPORT_64("fallocate", hook_fallocate),
-	IMPORT_64("ftruncate", hook_ftruncate),
-	IMPORT_64("truncate", hook_truncate),
-	IMPORT("unlink", hook_unlink),
-	IMPORT("remove", hook_remove),
-	IMPORT("rename", names_rename),
-	IMPORT_64("fopen", names_fopen),
-	IMPORT("fsync", hook_fsync),
-	IMPORT("fdatasync", hook_fdatasync),
-	IMPORT("sync_file_range", changes_sync_file_range),
-	IMPORT("syncfs", changes_syncfs),
-
-	IMPORT("dlopen", libraries_dlopen),
-
-	/* The last URING_IMPORTS: only where the server reads by io_uring. */
-	IMPORT("io_uring_submit", uring_submit),
-	IMPORT("io_uring_peek_batch_cqe", uring_peek_batch_cqe),
-	IMPORT("io_uring_wait_cqes", uring_wait_cqes),
+#define IMPORT       ENTRY
+#define URING_IMPORT ENTRY
+#include "hooks/imports.def"
 };
 
 const size_t hook_import_count_with_uring =
 	sizeof(hook_imports) / sizeof(hook_imports[0]);
-const size_t hook_import_count =
-	sizeof(hook_imports) / sizeof(hook_imports[0]) - URING_IMPORTS;
+const size_t hook_import_count = sizeof(hook_imports) / sizeof(hook_imports[0])
+#define URING_IMPORT(name, function) -1
+#include "hooks/imports.def"
+	;
 
-/* Without these the hooks would miss what happens to a file. */
-#define REQUIRED                                                               \
-	"open|open64|__open_2|__open64_2", "close",                                \
-		"pread|pread64|__pread_chk|__pread64_chk", "pwrite|pwrite64",          \
-		"ftruncate|ftruncate64", "truncate|truncate64", "unlink"
+#define ENTRY_NAME(name) name,
 
-const char *const hook_required[] = { REQUIRED, NULL };
-const char *const hook_required_by_uring[] = { REQUIRED, "io_uring_submit",
-	                                           "io_uring_peek_batch_cqe",
-	                                           NULL };
+const char *const hook_required[] = {
+#define REQUIRED ENTRY_NAME
+#include "hooks/imports.def"
+	NULL
+};
 
-/*
- * PostgreSQL 15 to 19 call none of these.  A server that does is not the one
- * that the hooks were made for: it may change a file without passing them.
- */
+const char *const hook_required_by_uring[] = {
+#define REQUIRED       ENTRY_NAME
+#define URING_REQUIRED ENTRY_NAME
+#include "hooks/imports.def"
+	NULL
+};
+
 const char *const hook_foreign[] = {
-	"pwritev2",    "pwritev64v2", "unlinkat",     "renameat", "renameat2",
-	"sendfile",    "sendfile64",  "splice",       "vmsplice", "aio_write",
-	"aio_write64", "lio_listio",  "lio_listio64", NULL
+#define FOREIGN ENTRY_NAME
+#include "hooks/imports.def"
+	NULL
 };

@@ -11,11 +11,19 @@
 #include "hooks/imports.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include "tap.h"
+
+#ifndef SYS_mseal
+#define SYS_mseal 462
+#endif
 
 #define FAKE_PPID    -42
 #define FAKE_SESSION -43
@@ -111,6 +119,57 @@ test_foreign(void)
 	OK(parent_now() == parent, "and nothing was replaced");
 }
 
+/* As a loader does that seals what it has made read-only; 0 if it did. */
+static int
+seal(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE);
+
+	(void) size;
+	(void) unused;
+	if ((uintptr_t) info->dlpi_phdr != (uintptr_t) getauxval(AT_PHDR))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+	{
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		uintptr_t begin = info->dlpi_addr + header->p_vaddr;
+		uintptr_t end = begin + header->p_memsz;
+
+		begin -= begin % page;
+		end -= end % page;
+		if (header->p_type == PT_GNU_RELRO &&
+		    syscall(SYS_mseal, begin, end - begin, 0) != 0)
+			return -1;
+	}
+	return 1;
+}
+
+/* A table that is bound at once is read-only, so it is sealed then. */
+static void
+test_sealed(void)
+{
+	const char *culprit;
+	pid_t parent = getppid();
+	ImportsProblem problem;
+
+	if (dl_iterate_phdr(seal, NULL) != 1)
+	{
+		SKIP("a sealed table is refused", "this kernel has no mseal");
+		return;
+	}
+	problem = imports_replace(fakes, FAKES, nothing, nothing, &culprit);
+#ifdef __PIE__
+	OK(problem == IMPORTS_PROTECTED && errno == EPERM,
+	   "a sealed table is refused");
+	OK(getppid() == parent && imports_replaced() == 0,
+	   "and nothing was replaced");
+#else
+	OK(problem == IMPORTS_FINE, "a table that stays writable is not sealed");
+	imports_restore();
+	OK(getppid() == parent, "and is restored");
+#endif
+}
+
 int
 main(void)
 {
@@ -119,5 +178,6 @@ main(void)
 	test_foreign();
 	test_replace_and_restore();
 	test_replace_and_restore();
+	test_sealed();
 	return tap_done();
 }

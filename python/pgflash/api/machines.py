@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pgflash.advise.doctor import check as check_pgflash
 from pgflash.advise.doctor import diagnose
+from pgflash.advise.doctor.binary import judge
 from pgflash.collect import probe as probing
 from pgflash.collect.cache_facts import read_pgflash
 from pgflash.collect.devices import devices_of
@@ -17,6 +18,7 @@ from pgflash.collect.places import Place, server_places
 from pgflash.collect.server_settings import read_server
 from pgflash.errors import PgflashError
 from pgflash.local import postmaster_pid, why_not_local
+from pgflash.machine.programs import read_program
 from pgflash.model.device import DeviceFacts
 from pgflash.model.doctor import Diagnosis, DoctorFacts
 from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
@@ -131,6 +133,14 @@ def doctor(*, dsn: str | None = None, probes: Iterable[Path] = ()) -> tuple[Diag
     Nothing is changed.  A probe shows what the kernel cannot know about a device.
     """
     return diagnose(_facts(dsn, probes))
+
+
+def doctor_binary(path: Path) -> tuple[Diagnosis, ...]:
+    """Return what can be said of a server's executable before pgflash is installed.
+
+    Nothing is started.  PgflashError if the file is no executable.
+    """
+    return judge(read_program(path))
 
 
 def check(*, dsn: str | None = None) -> tuple[Diagnosis, ...]:

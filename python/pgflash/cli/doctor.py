@@ -29,6 +29,7 @@ _COLOURS = {Outcome.CRITICAL: "red", Outcome.WARNING: "yellow", Outcome.NOTE: "c
         "pgflash doctor",
         "pgflash doctor --probe flash.json --format json",
         "pgflash doctor --fail-on warning",
+        "pgflash doctor --binary /usr/lib/postgresql/18/bin/postgres",
     ),
 )
 @dsn_option()
@@ -39,21 +40,40 @@ _COLOURS = {Outcome.CRITICAL: "red", Outcome.WARNING: "yellow", Outcome.NOTE: "c
     help="Exit with 1 if a finding is at least this severe.",
 )
 @click.option("--all", "every", is_flag=True, help="Also list the checks that found no problem.")
+@click.option(
+    "--binary",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Check a server's executable instead: can pgflash work with it?",
+)
 @form_option("Output format; json and csv contain every check.")
 @paged_option
 def doctor_command(
-    *, dsn: str | None, probes: tuple[Path, ...], fail_on: str | None, every: bool, form: str
+    *,
+    dsn: str | None,
+    probes: tuple[Path, ...],
+    fail_on: str | None,
+    every: bool,
+    binary: Path | None,
+    form: str,
 ) -> int:
     """Check the settings of a server and its machine.
 
     Checks storage, mounts, memory, limits, and the related settings of PostgreSQL.  Each finding
     has its reason, its source, and the commands that would correct it.  Nothing is changed.  On
     another machine than the server's, only the server's settings are checked.
+
+    With --binary, nothing is started and no server is asked.  It lists the functions that would be
+    replaced in the import table of the executable, those that are missing, and whether that table
+    is sealed.
     """
-    with patiently("checking the server and its machine"):
-        found = api.doctor(dsn=dsn, probes=probes)
+    if binary is not None:
+        found = api.doctor_binary(binary)
+    else:
+        with patiently("checking the server and its machine"):
+            found = api.doctor(dsn=dsn, probes=probes)
     if form == "table":
-        _print(found, every=every)
+        _print(found, every=every or binary is not None)
     else:
         _print_records(found, form)
     failing = _FAILING[: _FAILING.index(Outcome(fail_on)) + 1] if fail_on else ()

@@ -7,6 +7,7 @@
     mounts      which mount a path is on
     disks       which disks are below a mount
     cgroup      how much memory a process may have
+    programs    what an executable file imports
 
 It returns what the kernel says, in seconds and bytes, and knows neither a server nor a report.
 """

@@ -188,6 +188,7 @@ complete -c pgflash -n '__pgflash_at pgflash doctor' -l username -x -d 'Role to 
 complete -c pgflash -n '__pgflash_at pgflash doctor' -l probe -x -a '(__fish_complete_path)' -d 'File that \'pgflash devices probe -o\' wrote; may be given again.'
 complete -c pgflash -n '__pgflash_at pgflash doctor' -l fail-on -x -a 'critical warning note' -d 'Exit with 1 if a finding is at least this severe.'
 complete -c pgflash -n '__pgflash_at pgflash doctor' -l all -d 'Also list the checks that found no problem.'
+complete -c pgflash -n '__pgflash_at pgflash doctor' -l binary -x -a '(__fish_complete_path)' -d 'Check a server\'s executable instead: can pgflash work with it?'
 complete -c pgflash -n '__pgflash_at pgflash doctor' -l format -x -a 'table json csv' -d 'Output format; json and csv contain every check.'
 complete -c pgflash -n '__pgflash_at pgflash doctor' -l no-pager -d 'Do not use a pager for long output.'
 complete -c pgflash -n '__pgflash_at pgflash doctor' -l help -d 'Show help.'

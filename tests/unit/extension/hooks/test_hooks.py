@@ -62,4 +62,4 @@ def test_calls_that_are_said_to_be_replaced_are() -> None:
         for name in one["names"]
     }
     judged = {name for one in calls()["file_calls"] for name in one["names"]}
-    assert said == judged & replaced("hooks.c")
+    assert said == judged & replaced("imports.def")
