@@ -23,7 +23,7 @@ from pgflash.cli.screen import patiently
 from pgflash.errors import UsageError
 from pgflash.model.advice import Advice, ApproachAdvice
 from pgflash.model.awr import ReportTable, Source, Unit
-from pgflash.model.words import money
+from pgflash.model.words import money, things
 from pgflash.report.awr.markdown import markdown_table
 from pgflash.report.printed import print_table
 
@@ -159,7 +159,7 @@ def advise_command(
         moves = len(made.moves)
     _print(advice, form)
     if plan is not None:
-        say(f"Plan: {plan} ({moves} moves)", err=form in ("json", "csv"))
+        say(f"Plan: {plan} ({things(moves, 'move')})", err=form in ("json", "csv"))
 
 
 def _print(advice: Advice, form: str) -> None:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -131,6 +132,12 @@ def say_item(name: str, text: str, *, colour: str = "") -> None:
     lines = hanging(name, text, text_width()) if Console().is_terminal else [name + text]
     first, *others = lines
     say(first.removeprefix(name), *others, head=coloured(name, colour) if colour else name)
+
+
+def say_beside(copied: str, text: str) -> None:
+    """Print what is to be copied, and a text: on the next line if a terminal has no room for it."""
+    line = f"{copied}  {text}"
+    say(*([line] if cell_len(line) <= _width() else [copied, f"  {text}"]))
 
 
 def _width() -> int:

@@ -10,13 +10,21 @@ import click
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import dsn_option, examples, form_option, paged_option
-from pgflash.cli.output import confirm, print_json, print_records, print_rows, say, say_table
+from pgflash.cli.output import (
+    confirm,
+    print_json,
+    print_records,
+    print_rows,
+    say,
+    say_beside,
+    say_table,
+)
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.moments import print_moment
 from pgflash.model.plan import Move, MoveKind, Plan
-from pgflash.model.words import between
+from pgflash.model.words import between, things
 
 _LOOK_FIRST = "Confirm with --yes, or use --dry-run first."
 
@@ -237,7 +245,8 @@ def _list(form: str) -> None:
         print_rows(form, ("file", "made_at", "moves", "states"), rows)
         return
     for file, when, moves, states in rows:  # not in columns: the path is to be copied
-        say("  ".join(filter(None, (file, when, f"{moves} moves, {states}" if moves else states))))
+        said = f"{things(int(moves), 'move')}, {states}" if moves else states
+        say_beside(file, "  ".join(filter(None, (when, said))))
 
 
 def _listed(path: Path) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from pgflash.cli.output import say_table, table_text
+from pgflash.cli.output import say_beside, say_table, table_text
 from pgflash.model.awr import Unit
 from support.reports import MODELLED, SAMPLED, column, table
 
@@ -36,3 +36,17 @@ def test_a_table_that_is_piped_is_wider(capsys: pytest.CaptureFixture[str]) -> N
     head, row = capsys.readouterr().out.splitlines()
     assert head.split() == heads(MEANS)
     assert row.split() == ["read", "1,250.0", "80.0", "%", *("0.500" for _name in MEANS)]
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 2), (160, 1)])
+def test_a_path_is_whole_and_what_is_said_of_it_fits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, lines: int
+) -> None:
+    path = "/nvme/of_the_database/moves_of_the_year/20261123-184828-table.json"
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, to rich
+    monkeypatch.setenv("COLUMNS", str(columns))
+    say_beside(path, "2026-11-23 18:48:28 UTC  1 move, done")
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == lines
+    assert printed[0].startswith(path)
+    assert max(len(line) for line in printed) <= columns
