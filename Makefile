@@ -43,7 +43,7 @@ MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
 .PHONY: help demo example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy \
-	fault-matrix hostile postgres-check extensions-check clean hooks lock venv venv-dev predictions
+	fault-matrix hostile postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without, and its report'
@@ -66,6 +66,8 @@ help:
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  test beside each extension that Debian packages for 15; write docs/reference/extensions.md'
 	@echo 'make walk            run the commands of README and guides on a fresh Debian 12 (as root, with debootstrap)'
+	@echo 'make arm64           core'"'"'s tests and those of the extension'"'"'s parts for 64-bit ARM, by qemu-user'
+	@echo 'make foreign         real servers for arm64 and for Alpine Linux: load, hits, kill -9 (as root, with Maven)'
 	@echo 'make hooks           run make check before every commit, and check its subject'
 	@echo 'make lock            write the requirements files (needs uv)'
 	@echo 'make clean           remove what was built; .venv and the PostgreSQL cache stay'
@@ -187,6 +189,14 @@ hostile: venv-dev rooms
 # As root, with debootstrap: the commands of README and the guides, on a separate Debian.
 walk:
 	$(Q)tools/walk.sh
+
+# With Debian's cross compiler and qemu-user: core's tests, and those of the extension's parts.
+arm64:
+	$(Q)tools/arm64.sh
+
+# As root, with Maven: servers for arm64 and for Alpine Linux, killed between reads.
+foreign: venv
+	$(Q)tools/foreign.sh
 
 # ---- housekeeping
 
