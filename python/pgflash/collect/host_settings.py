@@ -42,7 +42,17 @@ _SYSCTL_LISTS = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.ip_local_po
 _RESERVED = "net.ipv4.ip_local_reserved_ports"
 
 #: Files by which containers can be recognized.
-_CONTAINERS = (("/.dockerenv", "Docker"), ("/run/.containerenv", "Podman"))
+_CONTAINERS = (
+    ("/.dockerenv", "Docker"),
+    ("/run/.containerenv", "Podman"),
+    ("/var/run/secrets/kubernetes.io", "Kubernetes"),
+)
+
+#: Where a container's manager that follows systemd's interface writes its name.
+_MANAGERS = ("/run/systemd/container", "/run/host/container-manager")
+
+#: The title of the process that writes to flash, and the mapping of its queue.
+_WRITER, _QUEUE = b"pgflash writer", "/[aio]"
 
 
 def _size_of(path: str) -> int:
@@ -104,8 +114,21 @@ def _with_process(host: HostSettings, machine: Machine, pid: int) -> HostSetting
         postmaster_uid=uid,
         postmaster_user=_user(machine, uid),
         programs=programs,
+        has_aio=_has_aio(machine, pid),
         unit=_unit(machine.text(f"{process}/cgroup") or ""),
     )
+
+
+def _has_aio(machine: Machine, postmaster: int) -> bool | None:
+    """Say whether the process that writes to flash has a queue of AIO; None: it is not seen."""
+    with contextlib.suppress(OSError, ValueError):
+        for pid in Process(postmaster, machine).children():
+            child = Process(pid, machine)
+            if _WRITER in child.command_line():
+                return any(
+                    name.startswith(_QUEUE) for _device, _inode, name in child.mapped_files()
+                )
+    return None
 
 
 def _user(machine: Machine, uid: int | None) -> str:
@@ -215,6 +238,9 @@ def _container(machine: Machine) -> str:
     for name, kind in _CONTAINERS:
         if machine.exists(name):
             return kind
+    for name in _MANAGERS:
+        if manager := machine.text(name):
+            return manager
     groups = machine.text("/proc/1/cgroup") or ""
     found = re.search(r"kubepods|docker|lxc|containerd", groups)
     return found[0] if found else ""

@@ -88,6 +88,8 @@ class HostSettings:
     postmaster_user: str = ""
     #: The folder of the server's programs; "" if it may not be seen.
     programs: str = ""
+    #: Whether the process that writes to flash has a queue of AIO; None: it is not seen.
+    has_aio: bool | None = None
     #: The systemd unit that started the server; "" if none did.
     unit: str = ""
     #: Whether systemd removes a user's files in /dev/shm when the user logs out; None: no systemd.

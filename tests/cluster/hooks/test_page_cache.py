@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.collect.host_settings import read_host
 from pgflash_lab.account import make_server_dir
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
@@ -120,6 +121,18 @@ def test_a_kernel_that_answers_nothing_is_named(server: Server) -> None:
     assert others > 4000
 
 
+def aio_in(server: Server) -> bool | None:
+    """Say whether the doctor sees a queue of AIO."""
+    pid = server.postmaster_pid
+    assert pid is not None
+    return read_host(pid).has_aio
+
+
+def test_a_server_that_may_use_aio_does(server: Server) -> None:
+    server.start()
+    assert eventually(lambda: aio_in(server))
+
+
 def test_where_io_uring_and_aio_are_forbidden_the_cache_serves(server: Server) -> None:
     """As the default profiles of container runtimes forbid io_uring, and some sandboxes AIO."""
     forbidden = "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup"
@@ -134,3 +147,4 @@ def test_where_io_uring_and_aio_are_forbidden_the_cache_serves(server: Server) -
     after = view(server)
     assert int(str(after["hits"])) > int(str(before)) + 1000
     assert (after["mode"], after["verify_mismatches"]) == ("serve", 0)
+    assert aio_in(server) is False

@@ -65,6 +65,7 @@ DEVICE = DeviceFacts(
 )
 LIMITS = {"Max open files": 65536, "Max processes": UNLIMITED, "Max stack size": 8 * 2**20}
 HOST = HostSettings(
+    has_aio=True,
     cores=8,
     memory_bytes=16 * GB,
     available_bytes=8 * GB,
@@ -389,6 +390,9 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("file-max", sysctl("fs.file-max", 100_000), Outcome.NOTE, "fs.file-max=6815744"),
     ("processes", limited("Max processes", 100), Outcome.WARNING, "LimitNPROC=16384"),
     ("aio-max-nr", sysctl("fs.aio-max-nr", 4000), Outcome.WARNING, "fs.aio-max-nr=1048576"),
+    ("aio", host(has_aio=False), Outcome.WARNING, "io_setup"),
+    ("shared-memory", host(shm_bytes=64 * 2**20, container="Kubernetes"), Outcome.WARNING,
+     "medium: Memory"),
     ("random-page-cost", server(random_page_cost="4"), Outcome.WARNING,
      'ALTER TABLESPACE "pg_default" SET (random_page_cost = 1.1);'),
     ("random-page-cost", server(random_page_cost="2.5"), Outcome.NOTE, "random_page_cost = 1.1"),
@@ -503,6 +507,7 @@ UNKNOWN: list[tuple[str, DoctorFacts]] = [
     ("file-max", host(sysctls={})),
     ("processes", host(limits={})),
     ("aio-max-nr", host(sysctls={})),
+    ("aio", host(has_aio=None)),
     ("random-page-cost", device(media=Media.UNKNOWN)),
     ("random-page-cost", replace(SOUND, devices=())),
     ("effective-io-concurrency", device(media=Media.UNKNOWN)),
@@ -722,6 +727,25 @@ def test_the_machines_settings_are_read_from_its_files(fake: FakeMachine) -> Non
         remove_ipc=None,
         container="kubepods",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        (".dockerenv", "", "Docker"),
+        ("run/.containerenv", 'engine="podman"', "Podman"),
+        ("var/run/secrets/kubernetes.io/serviceaccount/namespace", "default", "Kubernetes"),
+        ("run/systemd/container", "systemd-nspawn", "systemd-nspawn"),
+        ("run/host/container-manager", "lxc", "lxc"),
+        ("proc/1/cgroup", "0::/system.slice/docker-0123.scope", "docker"),
+        ("proc/1/cgroup", "0::/init.scope", ""),
+    ],
+)
+def test_a_container_is_known_by_what_its_manager_leaves(
+    fake: FakeMachine, name: str, text: str, kind: str
+) -> None:
+    fake.write(name, text)
+    assert read_host(None, machine=fake.machine, size_of=lambda _path: 0).container == kind
 
 
 def test_the_servers_unit_user_programs_and_memory_are_those_of_its_process(

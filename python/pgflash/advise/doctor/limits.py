@@ -72,6 +72,8 @@ def shared_memory(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def _larger_shm(host: HostSettings) -> tuple[str, ...]:
+    if host.container.lower() in ("kubernetes", "kubepods"):
+        return ("# in the pod: a volume emptyDir with medium: Memory, mounted on /dev/shm",)
     if host.container:
         return ("docker run --shm-size=1g ...",)
     now, *then = set_option(host, "/dev/shm", "size=1G")
@@ -262,6 +264,32 @@ def asynchronous_requests(facts: DoctorFacts) -> Iterator[Diagnosis]:
     )
 
 
+def asynchronous_calls(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Check whether the server may use AIO at all, which some sandboxes forbid."""
+    host, rule = host_of(facts), "aio"
+    if not facts.server.settings.get("pgflash.cache_file"):
+        return
+    if host.has_aio is None:
+        yield unknown(rule, MACHINE, "The process that writes to flash is not seen.")
+    elif host.has_aio:
+        yield good(rule, MACHINE, "The process that writes to flash has a queue of AIO.")
+    else:
+        yield found(
+            rule,
+            Outcome.WARNING,
+            MACHINE,
+            "The process that writes to flash has no queue of AIO: io_setup() is forbidden here, "
+            "or no request was left.",
+            reason="Flash is written and read one block after the other, and reads have no "
+            "deadline.",
+            source="docs/guide/install.md; Linux, io_setup(2)",
+            commands=(
+                "# allow io_setup, io_submit, io_getevents and io_destroy in the container's "
+                "seccomp profile, or see aio-max-nr",
+            ),
+        )
+
+
 LIMIT_RULES: tuple[Rule, ...] = (
     shared_memory,
     system_v,
@@ -271,4 +299,5 @@ LIMIT_RULES: tuple[Rule, ...] = (
     processes,
     stack,
     asynchronous_requests,
+    asynchronous_calls,
 )
