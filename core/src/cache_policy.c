@@ -219,6 +219,8 @@ FcCachePolicy
 fc_cache_policy_of_file(const FcShared *shared, uint32_t number)
 {
 	FC_ASSERT(number < shared->file_count);
+
+	/* Relaxed: under either policy, what is served is right. */
 	return (FcCachePolicy) atomic_load_explicit(
 		&fc_files(shared)[number].cache_policy, memory_order_relaxed);
 }
@@ -326,6 +328,8 @@ kept_ways(const FcShared *shared, const FcSet *set, uint64_t ways)
 	for (; ways != 0; ways &= ways - 1)
 	{
 		unsigned way = (unsigned) __builtin_ctzll(ways);
+
+		/* Relaxed, here and below: it only decides which block leaves. */
 		uint32_t number = fc_key_file(
 			atomic_load_explicit(&set->key[way], memory_order_relaxed));
 

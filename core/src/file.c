@@ -125,7 +125,14 @@ fc_file_find(const FcShared *shared, const FcFileId *id,
 		if (atomic_load(&fc_tags(shared)[number]) != tag_of(hash))
 			continue;
 
-		/* The id is valid only if the number stayed in use while we read it. */
+		/*
+		 * The id is valid only if the number stayed in use while we read it.
+		 * It is read by plain loads: the load of the generation keeps them
+		 * after itself, the fence keeps them before the next one.  Only a
+		 * process that has seen the tag 0 writes an id, and that is stored
+		 * after the number was retired.  So who sees a byte of the next id sees
+		 * the next generation, too.
+		 */
 		uint64_t generation = atomic_load(&fc_generations(shared)[number]);
 
 		if (retired(generation) || !same_id(&fc_files(shared)[number].id, id))
@@ -429,6 +436,8 @@ is_alike(const FcShared *shared, uint32_t number, const FcFileId *like,
 
 		if (retired(generation))
 			return false;
+
+		/* As in fc_file_find(). */
 		atomic_thread_fence(memory_order_seq_cst);
 		if (atomic_load(&fc_generations(shared)[number]) != generation)
 			continue;
@@ -646,6 +655,8 @@ fc_file_info(const FcCache *cache, uint32_t number, FcFileInfo *out)
 	out->disk_read_ns = atomic_load(&entry->disk_read_ns);
 	out->cached_blocks = atomic_load(&entry->cached_blocks);
 	out->cache_policy = (FcCachePolicy) atomic_load(&entry->cache_policy);
+
+	/* As in fc_file_find(). */
 	atomic_thread_fence(memory_order_seq_cst);
 
 	/*

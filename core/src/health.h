@@ -12,7 +12,11 @@
 /* Exclude a device whose file could not be opened at the start. */
 extern void fc_health_absent(FcShared *shared, uint32_t device);
 
-/* May it be read and written?  A single load; asked at every read and fill. */
+/*
+ * May it be read and written?  A single load; asked at every read and fill.
+ * Relaxed: seen late, one more transfer goes to a device that fails, and what
+ * comes back is checked like any other.
+ */
 static inline bool
 fc_health_usable(const FcShared *shared, uint32_t device)
 {

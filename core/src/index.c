@@ -60,6 +60,10 @@ find_in(const FcShared *shared, uint32_t number, uint64_t key, FcSeen *seen)
 	{
 		unsigned way = (first + i) % FC_WAYS;
 
+		/*
+		 * Relaxed: it only skips ways.  A key that matches is read again below;
+		 * one that is seen late costs a miss.
+		 */
 		if (!same_key(
 				atomic_load_explicit(&set->key[way], memory_order_relaxed),
 				key))
@@ -122,6 +126,11 @@ fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 	FcSet *set = fc_set_of_slot(shared, seen->slot);
 	unsigned way = seen->slot % FC_WAYS;
 
+	/*
+	 * The caller has read the bytes, by plain loads or through the kernel.  An
+	 * atomic load keeps only what follows it in place; the fence keeps those
+	 * reads before the loads of the entry.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 
 	uint64_t meta = atomic_load(&set->meta[way]);

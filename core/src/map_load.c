@@ -342,6 +342,8 @@ fc_map_load_expects(const FcShared *shared, uint32_t set_number)
 	uint32_t chunk;
 
 	FC_ASSERT(set_number < shared->set_count);
+
+	/* Relaxed: seen late, a block is filled into a set that would be loaded. */
 	if (atomic_load_explicit(&shared->map_nonce, memory_order_relaxed) == 0 ||
 	    atomic_load(&fc_set(shared, set_number)->generation) != 0)
 		return false;

@@ -82,6 +82,7 @@ fc_staging_used(const FcShared *shared)
 {
 	uint32_t used = 0;
 
+	/* Relaxed: a hint, of which nothing but the time of a write depends. */
 	for (uint32_t i = 0; i < words_of(shared); i++)
 		used += (uint32_t) __builtin_popcountll(
 			atomic_load_explicit(&shared->ring_busy[i], memory_order_relaxed));
@@ -265,6 +266,8 @@ fc_staging_put(FcCache *cache, uint32_t ref, uint64_t key, uint32_t slot,
 
 	/* The caller's page may change while we look at it; the copy cannot. */
 	memcpy(copy, page, FC_BLOCK_SIZE);
+
+	/* Relaxed: the swap that publishes the entry releases all of it. */
 	atomic_store_explicit(&head->crc, fc_crc32c_slot(key, copy),
 	                      memory_order_relaxed);
 	atomic_store_explicit(&head->slot, slot, memory_order_relaxed);
@@ -281,6 +284,7 @@ fc_staging_hand_over(FcCache *cache, uint32_t ref)
 	FcStagedPage *page = fc_staged_page(shared, number);
 	uint64_t taken =
 		fc_page_word(FC_PAGE_TAKEN, fc_ref_sequence(ref), cache->token);
+	/* Relaxed: this process has stored it. */
 	bool update = atomic_load_explicit(&page->update, memory_order_relaxed);
 
 	FC_ASSERT(cache->token != 0);
@@ -332,6 +336,13 @@ fc_staging_read(const FcCache *cache, uint64_t key, FcSeen *seen, void *page)
 	FC_POINT("page-seen");
 	memcpy(page, fc_staged_bytes(shared, fc_ref_number(shared, ref)),
 	       FC_BLOCK_SIZE);
+
+	/*
+	 * Relaxed, like the plain loads of the bytes: the load of the page's word
+	 * keeps them after itself, the fence keeps them before the next one.  With
+	 * the fence in take_page(), who sees a byte of the next use sees its
+	 * sequence.
+	 */
 	seen->crc = atomic_load_explicit(&head->crc, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	return fc_page_is(atomic_load(&head->word), ref) &&
