@@ -53,6 +53,7 @@ def dsn(pgflash_install: PgInstall) -> Iterator[str]:
             connection.execute("select pgflash_snapshot()")
             connection.execute(f"create table {LONG_NAME}_{i} as select generate_series(1, 50000)")
             connection.execute(f"delete from {LONG_NAME}_{i}")
+            connection.execute("select pg_stat_force_next_flush()")
         connection.execute("select pgflash_baseline_keep('a baseline with a name', 1, 2)")
     yield make_conninfo(cached.server.conninfo(), user="watcher")
     factory.close()
@@ -61,7 +62,8 @@ def dsn(pgflash_install: PgInstall) -> Iterator[str]:
 def printed(dsn: str, words: tuple[str, ...], columns: int) -> str:
     server = () if words[0] in ALONE else ("-d", dsn)
     environment = {"PAGER": "cat", "PGFLASH_CONFIG": "", "COLUMNS": None, "LINES": None}
-    command = (*PGFLASH, *words, *server)
+    # What takes long says so on standard error, and wipes it away.
+    command = ("sh", "-c", 'exec "$@" 2>/dev/null', "sh", *PGFLASH, *words, *server)
     with terminal(command, columns=columns, environment=environment) as one:
         text = one.rest()
     assert one.child.returncode in (0, 1)  # check and doctor find something
