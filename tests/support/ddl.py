@@ -8,6 +8,7 @@ tables with it.
 
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from psycopg import sql
 
@@ -20,6 +21,9 @@ from support.world import (
     query,
     value_of,
 )
+
+#: The first major that has the command.
+REPACK_MAJOR = 19
 
 #: Small relations that exhaust the descriptors of a session limited to 64 open files.
 MANY_TABLES = 40
@@ -84,6 +88,26 @@ def cluster_table(world: World) -> None:
     """Rewrite a table in the order of an index."""
     world.run("cluster stock using stock_v")
     world.update("stock", version=2, every=3)
+
+
+def repack(world: World) -> None:
+    """Rewrite tables with REPACK (19), also while another session changes them."""
+    if world.server.install.major < REPACK_MAJOR:
+        return
+    world.run("repack ledger")
+    world.update("ledger", version=7, every=3)
+    world.run("repack stock using index stock_v")
+    world.check()
+    if world.wal_is_minimal():
+        return
+    with ThreadPoolExecutor() as pool, world.server.connect() as other:
+        for version in (8, 9):
+            rewritten = pool.submit(other.execute, "repack (concurrently) ledger")
+            while not rewritten.done():
+                world.update("ledger", version=version, every=2)
+            rewritten.result()
+    world.run("repack (concurrently) stock")
+    world.update("stock", version=3, every=2)
 
 
 def reindex(world: World) -> None:
@@ -480,6 +504,7 @@ STEPS: tuple[Step, ...] = (
     regrow_tail,
     vacuum_full,
     cluster_table,
+    repack,
     reindex,
     truncate_and_roll_back,
     truncate_and_refill,

@@ -186,6 +186,10 @@ class World:
         assert row is not None
         return int(row[0])
 
+    def wal_is_minimal(self) -> bool:
+        """Say whether the server writes too little WAL for what decodes it."""
+        return self.session().execute("show wal_level").fetchone() == ("minimal",)
+
     def churn(self) -> None:
         """Push everything out of shared_buffers by reading the ballast."""
         rows = self.tables.get(("postgres", "ballast"))

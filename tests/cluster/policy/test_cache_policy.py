@@ -16,6 +16,7 @@ import pytest
 from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, assert_indexes_whole, create_cached, run_client
 from support.cluster import ClusterFactory
+from support.ddl import REPACK_MAJOR
 from support.patience import eventually
 from support.policies import (
     Connection,
@@ -391,6 +392,11 @@ REWRITES = {
     "index of a rewritten table": ("vacuum full t", "t_pkey"),
     "index to a tablespace": ("alter index t_pkey set tablespace elsewhere", "t_pkey"),
     "unlogged": ("alter table t set unlogged", "t"),
+    "repack": ("repack t", "t"),
+    "repack by an index": ("repack t using index t_pkey", "t"),
+    "repack concurrently": ("repack (concurrently) t", "t"),
+    "index of a repacked table": ("repack t", "t_pkey"),
+    "index of a concurrently repacked table": ("repack (concurrently) t", "t_pkey"),
 }
 
 
@@ -398,6 +404,8 @@ REWRITES = {
 @pytest.mark.parametrize("name", REWRITES)
 def test_a_rewrite_keeps_the_policy(cached: CachedServer, database: Connection, name: str) -> None:
     command, relation = REWRITES[name]
+    if "repack" in command and cached.server.install.major < REPACK_MAJOR:
+        pytest.skip(f"REPACK came with PostgreSQL {REPACK_MAJOR}")
     make_table(database, "t")
     if "elsewhere" in command:
         database.execute(f"create tablespace elsewhere location '{cached.space}'")

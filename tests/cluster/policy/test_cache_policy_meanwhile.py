@@ -18,6 +18,7 @@ import pytest
 from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
+from support.ddl import REPACK_MAJOR
 from support.patience import eventually
 from support.policies import (
     Connection,
@@ -185,10 +186,15 @@ def test_a_command_that_fails_and_an_index_made_anew_give_no_policy(database: Co
 
 
 @pytest.mark.extension
-@pytest.mark.parametrize("command", ["vacuum full t", "cluster t using t_pkey"])
+@pytest.mark.parametrize(
+    "command",
+    ["vacuum full t", "cluster t using t_pkey", "repack t", "repack (concurrently) t"],
+)
 def test_a_policy_set_while_a_rewrite_waits_is_the_new_files(
     cached: CachedServer, database: Connection, command: LiteralString
 ) -> None:
+    if "repack" in command and cached.server.install.major < REPACK_MAJOR:
+        pytest.skip(f"REPACK came with PostgreSQL {REPACK_MAJOR}")
     with held_up(cached, command, by=AFTER_SWAP) as (holder, _waiter, _ended):
         set_policy(holder, "t", "keep")
         set_policy(holder, "t_pkey", "none")
