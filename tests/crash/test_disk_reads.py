@@ -21,6 +21,7 @@ from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults, Kind
 from support.patience import eventually
+from support.uring import call_settings
 
 Session = psycopg.Connection[Any]
 
@@ -48,7 +49,11 @@ class Disk:
         cached = create_cached(
             factory,
             install,
-            settings={"pgflash.verify": "off", "pgflash.warm_restart": "off"},
+            settings={
+                "pgflash.verify": "off",
+                "pgflash.warm_restart": "off",
+                **call_settings(install),
+            },
             start=False,
         )
         faults = Faults.build(cached.server.base)

@@ -14,6 +14,7 @@ from support.cluster import FAST_SETTINGS, ClusterFactory
 from support.patience import eventually
 from support.placed import PlacedServer, placed_server
 from support.standby import REPLICATION, has_replayed
+from support.uring import uring_settings
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def pair(pg_install: PgInstall) -> Iterator[tuple[PlacedServer, PlacedServer]]:
             Server(
                 install=pg_install,
                 base=primary.server.base.parent / "standby",
-                settings={**FAST_SETTINGS, **REPLICATION},
+                settings={**FAST_SETTINGS, **uring_settings(pg_install), **REPLICATION},
             )
         )
         slot = ("--write-recovery-conf", "--create-slot", "--slot=follows")

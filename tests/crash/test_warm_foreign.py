@@ -10,6 +10,7 @@ from pgflash_lab.server import Server
 from support.cached import CachedServer, attach_cache
 from support.cluster import FAST_SETTINGS, ClusterFactory, build_install, find_install
 from support.standby import REPLICATION
+from support.uring import uring_settings
 from support.warm import assert_true, create_warm, read_table, start_again
 
 #: What is upgraded from; a distribution's build may have catalogs that no other takes.
@@ -31,7 +32,12 @@ def copy_of(cluster: ClusterFactory, primary: Server) -> Server:
         Server(
             install=primary.install,
             base=primary.base.parent / "copy",
-            settings={**FAST_SETTINGS, **REPLICATION, **KEEP_WAL},
+            settings={
+                **FAST_SETTINGS,
+                **uring_settings(primary.install),
+                **REPLICATION,
+                **KEEP_WAL,
+            },
         )
     )
     primary.run(["pg_basebackup", "--pgdata", copy.data, "--checkpoint=fast", "--no-sync"])

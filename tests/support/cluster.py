@@ -33,6 +33,7 @@ from pgflash_lab.account import make_server_dir, reachable_dir
 from pgflash_lab.leftovers import remove_tree
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
+from support.uring import uring_settings
 from support.used_data import UsedData
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -227,6 +228,7 @@ class ClusterFactory:
         folder.chmod(0o755)
         settings = {
             **FAST_SETTINGS,
+            **uring_settings(install),
             **({"shared_preload_libraries": preload} if preload else {}),
             **(settings or {}),
         }

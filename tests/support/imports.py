@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from support.cluster import REPOSITORY
-
+REPOSITORY = Path(__file__).resolve().parents[2]
 HOOKS = REPOSITORY / "extension" / "src" / "hooks"
 CALLS = REPOSITORY / "tests" / "unit" / "extension" / "hooks" / "calls.toml"
 

@@ -25,6 +25,7 @@ from support.ddl import STEPS, Step
 from support.faults import Faults
 from support.patience import eventually
 from support.tpcb import assert_balanced, load_tpcb, run_tpcb, start_tpcb
+from support.uring import reads_by_uring
 from support.world import World
 
 #: The fewest descriptors to which a server may be limited.
@@ -46,8 +47,9 @@ BUSY = {
 # ---- by DDL
 
 
-def variety(major: int) -> dict[str, str]:
+def variety(install: PgInstall) -> dict[str, str]:
     """Return settings that alternate between major versions, so that each is tested once."""
+    major = install.major
     settings = {"max_prepared_transactions": "2"}
     if major in {16, 18}:
         # Relations that a transaction creates are synced instead of logged; a standby tests the
@@ -55,7 +57,7 @@ def variety(major: int) -> dict[str, str]:
         settings |= {"wal_level": "minimal", "max_wal_senders": "0"}
     if major == 17:
         settings |= {"debug_io_direct": "data"}
-    if major >= 18:
+    if major >= 18 and not reads_by_uring(install):
         settings |= {"io_method": "sync"}
     return settings
 
@@ -68,7 +70,7 @@ def walk(
     compared_min: int,
 ) -> CachedServer:
     """Run the steps, each with its checks, on a new server, and leave no session behind."""
-    cached = create_cached(cluster, install, settings={**FEW_FILES, **variety(install.major)})
+    cached = create_cached(cluster, install, settings={**FEW_FILES, **variety(install)})
     world = World(server=cached.server, space=cached.space)
     for step in steps:
         step(world)

@@ -43,6 +43,7 @@ from support.cluster import FAST_SETTINGS, ClusterFactory
 from support.lives import WITHOUT, Without, evict
 from support.patience import eventually
 from support.power import PIECES, KeepsBytes, Lost, PowerCut
+from support.uring import uring_settings
 from support.warm import ROWS, create_warm, until_cached
 
 #: Maximum number of rows changed in a life.
@@ -451,8 +452,14 @@ class Story:
             make_server_dir(folder)
         copy_tree(self.server.data, base / "data")
         archive = f"cp %p {base}/archive/%f"
-        settings = {**FAST_SETTINGS, "archive_mode": "on", "archive_command": archive}
-        author = self.cluster.adopt(Server.open(self.server.install, base, settings=settings))
+        install = self.server.install
+        settings = {
+            **FAST_SETTINGS,
+            **uring_settings(install),
+            "archive_mode": "on",
+            "archive_command": archive,
+        }
+        author = self.cluster.adopt(Server.open(install, base, settings=settings))
         author.start()
         table = dict(self.table)
         self.parts = []

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pgflash_lab.server import Server
 from support.cached import CachedServer, attach_cache
 from support.cluster import FAST_SETTINGS, ClusterFactory
+from support.uring import uring_settings
 
 REPLICATION = {
     "wal_level": "replica",
@@ -21,7 +22,11 @@ def create_standby(
     """Return a started standby of a primary, with a cache file of its own."""
     base = primary.base.parent / "standby"
     server = cluster.adopt(
-        Server(install=primary.install, base=base, settings={**FAST_SETTINGS, **REPLICATION})
+        Server(
+            install=primary.install,
+            base=base,
+            settings={**FAST_SETTINGS, **uring_settings(primary.install), **REPLICATION},
+        )
     )
     primary.run(["pg_basebackup", "--pgdata", server.data, "--checkpoint=fast", "--no-sync"])
     cached = attach_cache(server)

@@ -30,6 +30,7 @@ from support.account import (
 from support.cached import create_cached
 from support.cluster import ClusterFactory
 from support.items import create_items
+from support.uring import call_settings
 
 pytestmark = pytest.mark.extension
 
@@ -201,7 +202,9 @@ def test_a_read_by_an_io_worker_counts_for_who_asked(
 ) -> None:
     if pgflash_install.major < 18:
         pytest.skip("before PostgreSQL 18 everybody reads for himself")
-    server = cluster(install=pgflash_install, settings=SETTINGS)
+    server = cluster(
+        install=pgflash_install, settings={**SETTINGS, **call_settings(pgflash_install)}
+    )
     with session(server) as worker:
         worker.execute("create extension pgflash")
         worker.execute(
