@@ -43,7 +43,7 @@ MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
 .PHONY: help demo example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy \
-	fault-matrix hostile postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign
+	fault-matrix matrix hostile postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without, and its report'
@@ -65,6 +65,7 @@ help:
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  test beside each extension that Debian packages for 15; write docs/reference/extensions.md'
+	@echo 'make matrix          build and test on Debians of several ages (as root, with debootstrap; ROWS="sid")'
 	@echo 'make walk            run the commands of README and guides on a fresh Debian 12 (as root, with debootstrap)'
 	@echo 'make arm64           core'"'"'s tests and those of the extension'"'"'s parts for 64-bit ARM, by qemu-user'
 	@echo 'make foreign         real servers for arm64 and for Alpine Linux: load, hits, kill -9 (as root, with Maven)'
@@ -185,6 +186,10 @@ fault-matrix: venv-dev rooms
 # Each test is a story: who attacks, what they prepare, what must not happen.
 hostile: venv-dev rooms
 	$(Q)tools/scratch.sh '$(BIN)/pytest' -v tests/hostile --pg-major=$(MAJOR)
+
+# As root, with debootstrap: other compilers, C libraries and servers; MATRIX=FOLDER keeps the Debians.
+matrix:
+	$(Q)tools/matrix.sh $(MATRIX)
 
 # As root, with debootstrap: the commands of README and the guides, on a separate Debian.
 walk:

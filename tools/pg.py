@@ -294,6 +294,8 @@ def _unpack_debian_newest(into: Path) -> Path:
         majors = [int(one) for one in re.findall(r"postgresql-server-dev-(\d+)\b", names)]
         if not majors:
             raise UnavailableError("this Debian packages no PostgreSQL")
+        # Where experimental is among the sources, its libpq belongs to its server.
+        apt.prefer(f"src:postgresql-{max(majors)}")
         return _unpack_debian(max(majors), apt, into)
 
 
@@ -410,7 +412,7 @@ class _Apt:
         sources = folder / "sources.d"
         for made in (sources, folder / "lists" / "partial", folder / "archives" / "partial"):
             made.mkdir(parents=True)
-        self._copy_sources(sources, suites)
+        unreleased = self._copy_sources(sources, suites)
         settings = {
             "Dir::State::Lists": folder / "lists",
             "Dir::Cache": folder,
@@ -421,20 +423,31 @@ class _Apt:
             "Debug::NoLocking": "1",
         }
         if suites:
+            settings["Dir::State::Status"] = "/dev/null"
+            # Or the reason would be that a package is unknown.
+            settings["APT::Update::Error-Mode"] = "any"
+        if suites or unreleased:
             # A mirror may have stopped following a Debian that changes every day.
-            settings |= {"Acquire::Check-Valid-Until": "false", "Dir::State::Status": "/dev/null"}
-        if prefer:
-            preferences = folder / "preferences"
-            preferences.write_text(f"Package: {prefer}\nPin: release *\nPin-Priority: 900\n")
-            settings["Dir::Etc::Preferences"] = preferences
+            settings["Acquire::Check-Valid-Until"] = "false"
+        self._preferences = folder / "preferences"
+        settings["Dir::Etc::Preferences"] = self._preferences
+        self.prefer(prefer)
         self._options = [
             word for item in settings.items() for word in ("-o", f"{item[0]}={item[1]}")
         ]
         _run(["apt-get", *self._options, "--quiet", "update"], "could not read Debian's lists")
 
+    def prefer(self, packages: str) -> None:
+        """Take the newest version of these packages from now on."""
+        pin = f"Package: {packages}\nPin: release *\nPin-Priority: 900\n"
+        self._preferences.write_text(pin if packages else "")
+
     @staticmethod
-    def _copy_sources(into: Path, suites: tuple[str, ...]) -> None:
-        """Copy this machine's sources of Debian's own packages, for other suites if asked."""
+    def _copy_sources(into: Path, suites: tuple[str, ...]) -> bool:
+        """Copy this machine's sources of Debian's own packages, for other suites if asked.
+
+        Return whether this machine's Debian is not released.
+        """
         files = [APT_ETC / "sources.list", *sorted((APT_ETC / "sources.list.d").glob("*"))]
         files = [path for path in files if path.suffix in {".list", ".sources"} and path.is_file()]
         if not files or _os_release().get("ID") != "debian":
@@ -447,6 +460,7 @@ class _Apt:
             # Other files are of somebody else's packages.
             if re.search(rf"\b({own})\b", text):
                 (into / name).write_text(_with_suites(text, own, suites) if suites else text)
+        return own == UNRELEASED_NAMES
 
     def libraries(self, packages: Sequence[str]) -> list[str]:
         """Return the libraries that packages need, and what those need, the C library included."""
