@@ -60,7 +60,7 @@ class DatabaseMover:
         """Return the tablespace that it is to be in."""
         return make_tablespace(self._cluster, self._move.to)
 
-    def _row(self) -> tuple[str, int, bool]:
+    def _row(self) -> tuple[str, int | None, bool]:
         rows = self._cluster.rows(_DATABASE, self._move.name, database=self._from)
         if not rows:
             raise GoneError(f'there is no database "{self._move.name}"')
@@ -84,6 +84,11 @@ class DatabaseMover:
     def room(self, place: str) -> Room:
         """Say how much room a tablespace needs to have."""
         here, size_bytes, _may = self._row()
+        if size_bytes is None:  # as pg_database_size() answers if it finds no file
+            raise PlaceError(
+                f'the size of database "{self._move.name}" is not known',
+                hint="Its folder may be missing: look into the tablespace and the server's log.",
+            )
         there = find_tablespace(self._cluster, place) or place
         return Room() if here == there else Room(stays={there: size_bytes})
 
@@ -97,11 +102,13 @@ class DatabaseMover:
         return Look(
             here=here,
             there=found or self._move.to,
-            bytes=size_bytes,
+            bytes=size_bytes or 0,
             lock="No session can connect to the database while it is copied, and none may be "
             "connected.",
             # Two checkpoints are part of it.
-            estimate=estimate(size_bytes, writes=self._cluster.write_rate(folder)).later(0.0, 30.0),
+            estimate=estimate(size_bytes or 0, writes=self._cluster.write_rate(folder)).later(
+                0.0, 30.0
+            ),
             warnings=(f"Connected now: {users}.",) if users else (),
             is_there=found == here,
         )
