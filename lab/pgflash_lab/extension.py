@@ -2,6 +2,7 @@
 """The extension in the lab's servers: whether it is installed and serving, and its cache full."""
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -27,7 +28,9 @@ select count(pg_prewarm(c.oid::regclass, 'read', f, b, b))
 _DATABASE_BLOCKS = """
 select (pg_database_size(current_database()) + pg_tablespace_size('pg_global'))
        / current_setting('block_size')::int,
-       (select coalesce(sum(cached_blocks), 0)::bigint from pgflash_relations)
+       coalesce(sum(cached_blocks), 0)::bigint,
+       coalesce(sum(misses), 0)::bigint
+  from pgflash_relations
 """
 
 
@@ -95,15 +98,24 @@ def _left_out(connection: psycopg.Connection[Any]) -> int:
     return int(row[0])
 
 
-def database_blocks(server: Server) -> tuple[int, int]:
-    """Return the number of the database files' blocks, and how many of them are cached.
+@dataclass(frozen=True, slots=True)
+class DatabaseBlocks:
+    """Blocks of the load's database, and of the catalogs that all databases share."""
 
-    Both include the catalogs that all databases share.
-    """
+    #: Those of its files.
+    all: int
+    #: Those of them that are cached.
+    cached: int
+    #: Times that one of them was not read from flash, since the server's start.
+    misses: int
+
+
+def database_blocks(server: Server) -> DatabaseBlocks:
+    """Count the blocks of the load's database, and what the cache says of them."""
     with server.connect(DATABASE) as connection:
         row = connection.execute(_DATABASE_BLOCKS).fetchone()
     assert row is not None
-    return int(row[0]), int(row[1])
+    return DatabaseBlocks(*(int(number) for number in row))
 
 
 def cache_row(server: Server) -> dict[str, Any]:

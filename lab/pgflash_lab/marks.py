@@ -20,7 +20,7 @@ from pgflash.model.snapshot import Value
 from pgflash.model.words import whole
 from pgflash_lab import host
 from pgflash_lab.emulator import DeviceStats, Emulator
-from pgflash_lab.extension import database_blocks
+from pgflash_lab.extension import DatabaseBlocks, database_blocks
 from pgflash_lab.model.run import Approach, CacheUse, CpuUse, Reads
 from pgflash_lab.recorder import Recorded
 from pgflash_lab.server import Server
@@ -63,9 +63,7 @@ class Mark:
     blocks_elsewhere: int
     read_ms: float
     wal_bytes: int
-    #: Blocks of the database's files, and how many of them are cached.
-    blocks_all: int
-    blocks_cached: int
+    database: DatabaseBlocks
 
 
 def take_mark(server: Server, *, cache: bool) -> Mark:
@@ -84,7 +82,7 @@ def take_mark(server: Server, *, cache: bool) -> Mark:
         _wait_until_clients_gone(connection)
         row = connection.execute(_COUNTS).fetchone()
     assert row is not None
-    blocks_all, blocks_cached = database_blocks(server) if cache else (0, 0)
+    database = database_blocks(server) if cache else DatabaseBlocks(0, 0, 0)
     return Mark(
         at_s=at_s,
         machine=machine,
@@ -94,8 +92,7 @@ def take_mark(server: Server, *, cache: bool) -> Mark:
         blocks_elsewhere=int(row[1]),
         read_ms=float(row[2]),
         wal_bytes=int(row[3]),
-        blocks_all=blocks_all,
-        blocks_cached=blocks_cached,
+        database=database,
     )
 
 
@@ -148,10 +145,12 @@ def cache_use(first: Mark, last: Mark, recorded: Recorded) -> CacheUse:
             if name in after
         },
         # Each block that the cache did not have at first, or that the load created, can miss once;
-        # it misses again only if it is dropped or not put in.
+        # it misses again only if it is dropped or not put in.  The counters include what autovacuum
+        # reads of other databases, these do not.
         gauges={
-            "blocks_not_cached_before": float(last.blocks_all - first.blocks_cached),
-            "cached_share_before": first.blocks_cached / first.blocks_all,
+            "blocks_not_cached_before": float(last.database.all - first.database.cached),
+            "database_misses": float(last.database.misses - first.database.misses),
+            "cached_share_before": first.database.cached / first.database.all,
             "keep_blocks": number(after.get("keep_blocks")),
             **_gauges(before, after),
         },

@@ -303,7 +303,8 @@ def _each_miss_has_its_reason(cache: CacheUse, *, prefilled: bool) -> None:
     dropped -= counters["updates"]  # these came back with their new content
     not_put_in = sum(n for name, n in counters.items() if name.startswith("insert_skip_"))
     not_cached = cache.gauges["blocks_not_cached_before"]
-    assert counters["misses"] <= not_cached + dropped + not_put_in
+    misses = cache.gauges["database_misses"]
+    assert misses <= not_cached + dropped + not_put_in, counters
     # Of a database that was read block by block the load finds all but what it makes again.
     assert not_cached < (0.2 if prefilled else 1.0) * cache.slots
     assert not prefilled or cache.gauges["cached_share_before"] > HELD_MIN
