@@ -1,6 +1,7 @@
--- pgflash, what an update from 0.1 adds to what holds data; tables.sql makes it in a new extension.
+-- pgflash, the tables added since 0.1: a new extension gets them too, after those of tables.sql.
 -- SPDX-License-Identifier: PostgreSQL
 
+-- Periods whose snapshots are not dropped.
 CREATE TABLE pgflash_baselines (
 	name text PRIMARY KEY,
 	begin_id bigint NOT NULL REFERENCES pgflash_snapshots,

@@ -1,8 +1,8 @@
 -- pgflash, what holds data: made once, and kept by updates.
 -- SPDX-License-Identifier: PostgreSQL
 --
--- CREATE EXTENSION runs this file, views.sql and functions.sql.  What a
--- version changes here, its update makes by a file from-VERSION.sql; see update.sql.
+-- CREATE EXTENSION runs this file, then what later versions added (from-*.sql,
+-- which their updates run as well), then views.sql and functions.sql.
 
 \echo Use "CREATE EXTENSION pgflash" to load this file. \quit
 
@@ -59,15 +59,6 @@ CREATE TABLE pgflash_snapshot_queries (
 	query_id bigint PRIMARY KEY,
 	query text NOT NULL,
 	used_at timestamptz NOT NULL DEFAULT pg_catalog.now()
-) USING heap;
-
--- Periods whose snapshots are not dropped.
-CREATE TABLE pgflash_baselines (
-	name text PRIMARY KEY,
-	begin_id bigint NOT NULL REFERENCES pgflash_snapshots,
-	end_id bigint NOT NULL REFERENCES pgflash_snapshots,
-	kept_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
-	CHECK (begin_id OPERATOR(pg_catalog.<) end_id)
 ) USING heap;
 
 -- What the next snapshot subtracts from; a crash empties it, and the counters with it.

@@ -27,30 +27,40 @@ class Terminal:
 
     child: "subprocess.Popen[bytes]"
     end: int
-    written: str = field(default="")
+    #: Bytes: a read may end in the middle of a character.
+    written: bytearray = field(default_factory=bytearray)
 
     def type(self, keys: str) -> None:
         """Type keys."""
         os.write(self.end, keys.encode())
 
+    def read(self) -> None:
+        """Read what has been written since; a read that gets nothing ends with the test."""
+        self.written += os.read(self.end, 65536)
+
     def until(self, words: str) -> str:
-        """Read until words have been written; a read that gets nothing ends with the test."""
+        """Read until words have been written."""
         while words not in self.text:
-            self.written += os.read(self.end, 65536).decode(errors="replace")
+            self.read()
         return self.text
 
     def rest(self) -> str:
         """Read until the program ends, and return all that it has written."""
         with contextlib.suppress(OSError):  # what a terminal says once its last user is gone
             while more := os.read(self.end, 65536):
-                self.written += more.decode(errors="replace")
+                self.written += more
         self.child.wait(PATIENCE_S)
         return self.text
 
     @property
+    def codes_and_text(self) -> str:
+        """What has been written."""
+        return self.written.decode(errors="replace")
+
+    @property
     def text(self) -> str:
         """What has been written, without codes."""
-        return _CODES.sub("", self.written).replace("\r", "")
+        return _CODES.sub("", self.codes_and_text).replace("\r", "")
 
 
 @contextlib.contextmanager

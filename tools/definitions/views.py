@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from definitions import DEFINITIONS, ROOT
 
-TABLES = ROOT / "extension/sql/tables.sql"
+SQL = ROOT / "extension/sql"
 #: The functions that return no rows.
 FUNCTIONS = ROOT / "extension/sql/functions.sql"
 
@@ -32,7 +32,7 @@ class Column:
 
     name: str
     meaning: str
-    #: In SQL. A table's columns have theirs in tables.sql.
+    #: In SQL. A table's columns have theirs in the script that creates it.
     type: str = "bigint"
     unit: str = ""
     #: Whether core counts it.
@@ -125,8 +125,9 @@ def columns_of(name: str) -> tuple[Column, ...]:
 
 
 def _table(name: str, declared: Mapping[str, Any]) -> View:
-    """Return a table, with its columns' types, which stand in the script that makes it."""
-    (body,) = re.findall(rf"TABLE {name} \((.*?)\n\)", TABLES.read_text(), re.DOTALL)
+    """Return a table, with its columns' types, which stand in the script that creates it."""
+    scripts = "".join(path.read_text() for path in SQL.glob("*.sql"))
+    (body,) = re.findall(rf"TABLE {name} \((.*?)\n\)", scripts, re.DOTALL)
     types = dict(re.findall(r"^\t(\w+) (\w+)", body, re.MULTILINE))
     own = tuple(replace(column, type=types[column.name]) for column in declared["own"])
     return View(name=name, kind="table", meaning=declared["meaning"], columns=own, own=own)

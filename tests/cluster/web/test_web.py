@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """The live page of a real server: what it shows is what the server counts, to all alike."""
 
-import contextlib
-import fcntl
 import json
 import math
-import os
-import pty
 import re
 import signal
-import struct
 import subprocess
 import sys
 import termios
@@ -31,6 +26,7 @@ from support.patience import PATIENCE_S, until
 from support.promtool import promtool_complaints
 from support.sampled import sampler, sleeping, slept
 from support.served import Served, events, served
+from support.terminal import PGFLASH, terminal
 
 
 @pytest.fixture(scope="module")
@@ -427,26 +423,14 @@ def test_top_says_in_a_sentence_that_there_is_no_server(
 
 
 def test_top_fits_a_small_terminal_and_is_refreshed_in_place(server: Server) -> None:
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    child = subprocess.Popen(
-        [sys.executable, "-m", "pgflash.cli", "top", "--dsn", server.conninfo(), "--every", "0.2"],
-        stdin=theirs, stdout=theirs, stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},
-    )  # fmt: skip
-    os.close(theirs)
-    seen = ""
-    try:
-        while seen.count("Commits/s") < 3:  # a read that gets nothing ends with the test
-            seen += os.read(ours, 65536).decode(errors="replace")
-        child.send_signal(signal.SIGINT)
-        with contextlib.suppress(OSError):  # what a terminal says once its last user is gone
-            while more := os.read(ours, 65536):
-                seen += more.decode(errors="replace")
-        assert child.wait(PATIENCE_S) == 130
-    finally:
-        child.kill()
-        os.close(ours)
+    command = [*PGFLASH, "top", "--dsn", server.conninfo(), "--every", "0.2"]
+    with terminal(command) as one:
+        while one.text.count("Commits/s") < 3:
+            one.read()
+        one.child.send_signal(signal.SIGINT)
+        one.rest()
+        assert one.child.returncode == 130
+    seen = one.codes_and_text
     # On a screen of its own, which is left at the end, and drawn over from its first line.
     assert "\x1b[?1049h" in seen
     assert "\x1b[?1049l" in seen
@@ -462,30 +446,19 @@ def test_top_fits_a_small_terminal_and_is_refreshed_in_place(server: Server) -> 
 
 
 def test_top_fills_a_large_window_with_sql_and_ends_with_q(server: Server) -> None:
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 140, 0, 0))
-    command = [sys.executable, "-m", "pgflash.cli", "top", "--dsn", server.conninfo()]
-    before = termios.tcgetattr(theirs)
-    child = subprocess.Popen(
-        [*command, "--every", "0.2"],
-        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "140", "LINES": "50"},
-    )  # fmt: skip
-    seen = ""
-    try:
+    command = [*PGFLASH, "top", "--dsn", server.conninfo(), "--every", "0.2"]
+    with terminal(command, columns=140, lines=50) as one:
+        before = termios.tcgetattr(one.end)
         with sleeping(server):
-            while "Timeout:PgSleep" not in seen or "q: quit" not in seen:
-                seen += os.read(ours, 65536).decode(errors="replace")
-        os.write(ours, b"q")
-        while "\x1b[?1049l" not in seen:
-            seen += os.read(ours, 65536).decode(errors="replace")
-        assert child.wait(PATIENCE_S) == 0
-        assert termios.tcgetattr(theirs) == before
-    finally:
-        child.kill()
-        os.close(ours)
-        os.close(theirs)
+            one.until("Timeout:PgSleep")
+            one.until("q: quit")
+        one.type("q")
+        while "\x1b[?1049l" not in one.codes_and_text:
+            one.read()
+        one.child.wait(PATIENCE_S)
+        assert one.child.returncode == 0
+        assert termios.tcgetattr(one.end) == before
+    seen = one.codes_and_text
     screens = [one for one in seen.split("\x1b[H")[1:] if "PgSleep" in one]
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screens[0]).replace("\r", "")
     lines = last.split("\n")

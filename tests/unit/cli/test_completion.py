@@ -42,7 +42,7 @@ def bash(folder: Path) -> Iterator[Terminal]:
 
 def line(shell: Terminal, typed: str) -> str:
     """Type a line with a TAB at its end, and return what is called then."""
-    shell.written = ""
+    shell.written.clear()
     shell.type(f"{typed}\t\n")
     return shell.until(">\n").split("<")[-1].split(">")[0].rstrip()
 
@@ -71,7 +71,7 @@ def test_bash_completes_commands_options_and_values(
 
 
 def test_two_tabs_list_what_may_follow(bash: Terminal) -> None:
-    bash.written = ""
+    bash.written.clear()
     bash.type("pgflash cache \t\t")
     listed = bash.until("resize").splitlines()
     assert ["clear", "mode", "resize"] in [one.split() for one in listed]
