@@ -77,12 +77,12 @@ def make_table(connection: Connection[Any], name: str, megabytes: int, space: st
     """Make a table of one row a block; return its blocks."""
     blocks = megabytes * MB // BLOCK
     connection.execute(
-        f"create table {name} (pad text) with (fillfactor = 10)"
+        f"create table {name} (number bigint, pad text) with (fillfactor = 10)"
         + (f" tablespace {space}" if space else "")
     )
     connection.execute(f"alter table {name} alter pad set storage plain")
     connection.execute(
-        f"insert into {name} select repeat('x', 7000) from generate_series(1, {blocks})"
+        f"insert into {name} select i, repeat('x', 7000) from generate_series(0, {blocks - 1}) i"
     )
     connection.execute(f"vacuum (freeze) {name}")
     return blocks

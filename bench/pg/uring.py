@@ -6,8 +6,9 @@ misses (whose cache file is in memory).  In rounds:
 
 - cached scan: the table's blocks come from the cache file; beside it a program (`readers.c`) that
   reads 8 kB pieces with O_DIRECT, as many at once as a run has blocks.  The bar is 80 % of it;
-- cached blocks: single blocks of that table at random, by io_uring and by `io_method = worker`;
-- misses: single blocks of another table, read with `debug_io_direct`, with pgflash and without.
+- cached blocks: single blocks of that table, far apart, by io_uring and by `io_method = worker`:
+  one after the other, as an index scan reads them, and ahead of their use by a bitmap scan;
+- misses: the same two on another table, read with `debug_io_direct`, with pgflash and without.
   The bar is 1.05 times the time without.
 
 Prints the table, and keeps it in bench/results (uring.txt, uring.json).
@@ -49,6 +50,9 @@ from support.cluster import build_install, find_install
 
 URING = {"io_method": "io_uring"}
 WORKER = {"io_method": "worker"}
+#: The block read first, and the step to the next; no divisor in common with a table's blocks.
+FIRST = 13
+STEP = 7919
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +62,12 @@ class Size:
     scans: ScanSize
     reads: int
     misses: int
+    #: Blocks of a bitmap scan.
+    apart: int
 
 
-FULL = Size(scans=FULL_SCANS, reads=8000, misses=2000)
-QUICK = Size(scans=QUICK_SCANS, reads=400, misses=100)
+FULL = Size(scans=FULL_SCANS, reads=8000, misses=2000, apart=2000)
+QUICK = Size(scans=QUICK_SCANS, reads=400, misses=100, apart=100)
 
 
 def note_reads(
@@ -73,12 +79,39 @@ def note_reads(
     before, began = cpu_seconds(bench.server), time.monotonic()
     connection.execute(
         f"do $$ begin for i in {numbers.start}..{numbers.stop - 1} loop perform 1 from {table}"
-        f" where ctid = format('(%s,1)', (i::bigint * 7919 + 13) % {blocks[0]})::tid;"
+        f" where ctid = format('(%s,1)', (i::bigint * {STEP} + {FIRST}) % {blocks[0]})::tid;"
         " end loop; end $$"
     )
     seconds = time.monotonic() - began
     figure.mb_s.append(len(numbers) * BLOCK / 1e6 / seconds)
     figure.cpu_us.append((cpu_seconds(bench.server) - before) / len(numbers) * 1e6)
+
+
+def note_bitmap(
+    figure: Figure, bench: Bench, connection: Connection[Any], table: str, numbers: range
+) -> None:
+    """Read single blocks far apart by a bitmap scan; note their speed and CPU time."""
+    connection.execute("set enable_seqscan = off; set enable_indexscan = off")
+    before, began = cpu_seconds(bench.server), time.monotonic()
+    found = connection.execute(
+        f"select count(pad) from {table} where place_of(number)"
+        f" between {numbers.start} and {numbers.stop - 1}"
+    ).fetchone()
+    seconds = time.monotonic() - began
+    if found != (len(numbers),):
+        raise ReadsBenchError(f"{found} blocks were read instead of {len(numbers)}")
+    figure.mb_s.append(len(numbers) * BLOCK / 1e6 / seconds)
+    figure.cpu_us.append((cpu_seconds(bench.server) - before) / len(numbers) * 1e6)
+
+
+def make_apart(connection: Connection[Any], table: str, mb: int, space: str = "") -> None:
+    """Make a table of one row a block, with an index in the order of `note_reads`."""
+    blocks = make_table(connection, table, mb, space)
+    connection.execute(
+        "create or replace function place_of(number bigint) returns bigint immutable"
+        f" return (number + {blocks - FIRST}) * {pow(STEP, -1, blocks)} % {blocks}"
+    )
+    connection.execute(f"create index on {table} (place_of(number))")
 
 
 def await_serving(connection: Connection[Any]) -> None:
@@ -108,7 +141,7 @@ def measure_hits(bench: Bench, size: Size) -> dict[str, Any]:
     with bench.session(settings=WORKER) as connection:
         connection.execute("create extension if not exists pgflash")
         bench.emulator.off()
-        make_table(connection, "warm", mb)
+        make_apart(connection, "warm", mb)
         connection.execute("checkpoint")
     with bench.session(cache=True, settings=WORKER) as connection:
         warm(bench, connection, blocks)
@@ -119,13 +152,18 @@ def measure_hits(bench: Bench, size: Size) -> dict[str, Any]:
     share = 1.0
     for turn in range(size.scans.rounds):
         numbers = range(turn * size.reads, (turn + 1) * size.reads)
+        # Blocks that the single reads have not brought into shared_buffers.
+        first = numbers.stop % (blocks - size.apart)
+        apart = range(first, first + size.apart)
         both = [("uring", URING), ("worker", WORKER)]
         for name, settings in both if turn % 2 == 0 else reversed(both):
             with bench.session(cache=True, settings=settings) as connection:
                 await_serving(connection)
+                connection.execute("set enable_indexonlyscan = off")
                 scan = partial(cached_scan_mb_s, connection)
                 note_scans(figures[f"scan_{name}"], bench, scan, size.scans)
                 note_reads(figures[f"reads_{name}"], bench, connection, "warm", numbers)
+                note_bitmap(figures[f"bitmap_{name}"], bench, connection, "warm", apart)
                 share = min(share, cached_share(connection, blocks))
         note_plain(
             figures["plain"],
@@ -144,11 +182,14 @@ def measure_misses(bench: Bench, size: Size, disk: Path) -> dict[str, Any]:
     figures: Figures = defaultdict(Figure)
     with bench.session(settings=WORKER) as connection:
         connection.execute(f"create tablespace disk location '{disk}'")
-        make_table(connection, "cold", size.scans.table_mb, "disk")
+        make_apart(connection, "cold", size.scans.table_mb, "disk")
         connection.execute("checkpoint")
     direct = URING | {"debug_io_direct": "data"}
     for turn in range(size.scans.rounds):
         numbers = range(turn * size.misses, (turn + 1) * size.misses)
+        # Blocks that were not read before.
+        first = size.scans.rounds * size.misses + turn * size.apart
+        apart = range(first, first + size.apart)
         both = [("without", False), ("with", True)]
         for name, cache in both if turn % 2 == 0 else reversed(both):
             forget_pages(disk)
@@ -157,6 +198,7 @@ def measure_misses(bench: Bench, size: Size, disk: Path) -> dict[str, Any]:
                     connection.execute("create extension if not exists pgflash")
                     await_serving(connection)
                 note_reads(figures[f"misses_{name}"], bench, connection, "cold", numbers)
+                note_bitmap(figures[f"bitmap_misses_{name}"], bench, connection, "cold", apart)
     return {name: figure.result() for name, figure in figures.items()}
 
 
@@ -166,7 +208,9 @@ def show(console: Console, found: dict[str, Any]) -> None:
         ("cached scan, io_uring", "scan_uring", "plain", ">= 0.8"),
         ("cached scan, worker", "scan_worker", "plain", ""),
         ("cached blocks, io_uring", "reads_uring", "reads_worker", ">= 1"),
+        ("the same, bitmap scan", "bitmap_uring", "bitmap_worker", ">= 1"),
         ("misses, io_uring, with pgflash", "misses_with", "misses_without", ">= 0.95"),
+        ("the same, bitmap scan", "bitmap_misses_with", "bitmap_misses_without", ">= 0.95"),
     ):
         ours, other = found[name], found[beside]
         table.add_row(
