@@ -7,7 +7,7 @@ misses (whose cache file is in memory).  In rounds:
 - cached scan: the table's blocks come from the cache file; beside it a program (`readers.c`) that
   reads 8 kB pieces with O_DIRECT, as many at once as a run has blocks.  The bar is 80 % of it;
 - cached blocks: single blocks of that table, far apart, by io_uring and by `io_method = worker`:
-  one after the other, as an index scan reads them, and ahead of their use by a bitmap scan;
+  one by one, as an index scan reads them, and ahead of their use by a bitmap scan;
 - misses: the same two on another table, read with `debug_io_direct`, with pgflash and without.
   The bar is 1.05 times the time without.
 

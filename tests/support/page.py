@@ -42,4 +42,4 @@ class Page(HTMLParser):
         if "script" in self.open:
             self.scripts.append(data)
         elif "style" not in self.open:
-            self.text += data
+            self.text += data.replace("\N{NO-BREAK SPACE}", " ")

@@ -13,7 +13,7 @@ from pgflash.analyze.consistency import contradictions_of
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
 from pgflash.analyze.possible import possible
-from pgflash.analyze.rules import Weighed, finding
+from pgflash.analyze.rules import SESSIONS_MIN, Weighed, finding
 from pgflash.analyze.rules_flash import FLASH_RULES
 from pgflash.analyze.rules_server import SERVER_RULES
 from pgflash.analyze.rules_time import TIME_RULES
@@ -48,7 +48,7 @@ def find(period: Period, found: DbTime, tables: Sequence[ReportTable] = ()) -> t
     results += [_impossible(period), _not_as_asked(period)]
     results += [_sums(table) for table in tables if table.id in _CHECKED]
     results.append(_left_out([one for table in tables for one in possible(table)[1]]))
-    weighed = [result for result in results if result is not None]
+    weighed = [_in_an_idle_server(one, found) for one in results if one is not None]
     weighed.sort(key=_place)
     found_all = [result.finding for result in weighed]
     worst = min(
@@ -57,6 +57,15 @@ def find(period: Period, found: DbTime, tables: Sequence[ReportTable] = ()) -> t
         default=Severity.NOTE,
     )
     return tuple(replace(one, severity=worst) if one.rule == HEADLINE else one for one in found_all)
+
+
+def _in_an_idle_server(result: Weighed, found: DbTime) -> Weighed:
+    """Return a finding, which is a note if it costs a share of next to nothing."""
+    composition = found.composition
+    sessions = composition.sessions(composition.db_time_s)
+    if result.finding.cost is None or sessions is None or sessions >= SESSIONS_MIN:
+        return result
+    return replace(result, finding=replace(result.finding, severity=Severity.NOTE))
 
 
 def _not_as_asked(period: Period) -> Weighed | None:

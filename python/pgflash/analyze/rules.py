@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the rules behind the findings share.
 
-What costs DB time is as serious as its share of it: a warning from a fifth on.  What costs none, a
-fault or good news, is as serious as its rule says.
+What costs DB time is as serious as its share of it: a warning from a fifth on, unless there is next
+to no DB time.  What costs none, a fault or good news, is as serious as its rule says.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,9 @@ from pgflash.model.awr import Finding, Severity
 
 #: What is about a smaller share of DB time is a note.
 WARN_MIN = 0.2
+
+#: Fewer active sessions than this are no load.
+SESSIONS_MIN = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

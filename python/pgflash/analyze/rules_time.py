@@ -12,7 +12,7 @@ from pgflash.analyze.locks import NOT_KNOWN, segments_row_locks
 from pgflash.analyze.locks import locks as lock_waits
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
-from pgflash.analyze.rules import WARN_MIN, Weighed, by_cost, finding
+from pgflash.analyze.rules import SESSIONS_MIN, WARN_MIN, Weighed, by_cost, finding
 from pgflash.analyze.samples import error_s
 from pgflash.analyze.sections import number, total
 from pgflash.analyze.segments import OTHER, relations
@@ -22,8 +22,6 @@ from pgflash.model.words import count, duration, figure, listed, percent, size, 
 
 #: A part of DB time below this share is not mentioned.
 SHARE_MIN = 0.05
-#: Fewer active sessions than this are no load.
-SESSIONS_MIN = 0.05
 #: A residual above this share is reported.
 RESIDUAL_MAX = 0.1
 

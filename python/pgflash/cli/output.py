@@ -28,6 +28,7 @@ from rich.text import Text
 
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import Column, ReportTable, Row, Unit
+from pgflash.model.words import NO_BREAK, unbroken
 from pgflash.report.lines import WIDTH, blocks, hanging, table_lines
 from pgflash.report.printed import print_table, shown, visible
 from pgflash.trusted import write_file
@@ -120,10 +121,11 @@ def say_explained(table: ReportTable) -> None:
 
 def say_text(text: str, *, indent: str = "", then: str | None = None) -> None:
     """Print sentences, in lines no wider than the terminal; THEN is the next lines' indent."""
-    say(*textwrap.wrap(
-        visible(text), min(_width(), text_width()), initial_indent=indent,
+    lines = textwrap.wrap(
+        unbroken(visible(text)), min(_width(), text_width()), initial_indent=indent,
         subsequent_indent=indent if then is None else then, break_on_hyphens=False,
-    ))  # fmt: skip
+    )  # fmt: skip
+    say(*(line.replace(NO_BREAK, " ") for line in lines))
 
 
 def say_item(name: str, text: str, *, colour: str = "") -> None:

@@ -10,6 +10,7 @@ model/sizes.py says what a GB is; the live page's script prints by the same rule
 """
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,11 @@ from pgflash.model.sizes import unit_for
 
 #: Takes the place of a number that is not known.
 NOTHING = "–"
+
+#: A space at which no line is broken.
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[kMGTP]?B|bytes|µs|ms|s|min|h|d)\b)")
 
 #: Beyond this, a number is written with an exponent.
 _PLAIN_MAX = 1e15
@@ -136,6 +142,11 @@ def listed(parts: Sequence[str]) -> str:
     if len(parts) < 2:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def unbroken(text: str) -> str:
+    """Return a text whose lines are not broken between a number and its unit."""
+    return _BEFORE_UNIT.sub(NO_BREAK, text)
 
 
 def sentence(text: str) -> str:

@@ -6,7 +6,7 @@ from functools import cache
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from pgflash.model.awr import Source
-from pgflash.model.words import count
+from pgflash.model.words import count, unbroken
 from pgflash.report.printed import MEANS, SIGNS, visible
 
 
@@ -23,5 +23,6 @@ def environment(package: str = "pgflash.report") -> Environment:
     made.globals["sources"] = [(source, SIGNS[source], MEANS[source]) for source in Source]
     made.globals["signs"] = SIGNS
     made.filters["number"] = count
+    made.filters["unbroken"] = unbroken
     made.filters["visible"] = visible
     return made

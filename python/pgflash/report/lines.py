@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len, get_character_cell_size
 
 from pgflash.model.awr import RowMark
-from pgflash.model.words import count, things
+from pgflash.model.words import NO_BREAK, count, things, unbroken
 from pgflash.report.printed import SIGNS, PrintedColumn, PrintedRow, PrintedTable
 
 #: Of a report's lines, where no terminal is wider.
@@ -38,6 +38,7 @@ class Block:
 def wrap(text: str, width: int) -> list[str]:
     """Return the text in lines no wider than WIDTH, broken at spaces if there are any.
 
+    A number and its unit stay together.
     What begins with spaces stays that far from the edge.
     """
     lines: list[str] = []
@@ -51,7 +52,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     """Return one line of a text in lines no wider than WIDTH."""
     lines: list[str] = []
     line = ""
-    for word in text.split(" "):
+    for word in (one.replace(NO_BREAK, " ") for one in unbroken(text).split(" ")):
         joined = f"{line} {word}" if line else word
         if cell_len(joined) <= width:
             line = joined

@@ -475,6 +475,15 @@ def test_an_idle_server_is_called_idle() -> None:
     assert finding.sentence == "The server was nearly idle: 600 ms of DB time in 10.0 min."
 
 
+def test_what_costs_an_idle_server_most_of_its_time_is_a_note() -> None:
+    for active_ms, severity in ((100.0, Severity.NOTE), (300_000.0, Severity.WARNING)):
+        sections = with_io(("data", "read", "disk", 10_000, 0.9 * active_ms))
+        found = findings_of(sections | {"database": server(active_time=active_ms)["database"]})
+        assert found["disk-reads"].cost == pytest.approx(0.9)
+        assert found["disk-reads"].severity is severity
+        assert found[HEADLINE].severity is severity
+
+
 def test_a_fast_sync_is_no_reason_to_buy_flash() -> None:
     sections = with_io(("wal", "sync", "disk", 300_000, 100_000.0)) | {
         "wal": [{"syncs": 300_000, "sync_time_ms": 100_000.0}]

@@ -27,6 +27,15 @@ def test_wrapping_loses_nothing_and_keeps_the_width(text: str, width: int) -> No
     assert "".join(lines).replace(" ", "") == plain.replace(" ", "")
 
 
+def test_a_number_and_its_unit_stay_on_one_line() -> None:
+    text = "it took 14 % of 12.5 GB and 3 s in 5 steps, 7 sets"
+    lines = [line for width in range(7, 40) for line in wrap(text, width)]
+    assert not [line for line in lines if line.startswith(("%", "GB", "s "))]
+    # What only begins like a unit is a word.
+    assert [line for line in lines if line.startswith("steps")]
+    assert [line for line in lines if line.startswith("sets")]
+
+
 @settings(max_examples=150)
 @given(tables("t"), st.integers(min_value=80, max_value=200))
 def test_no_number_is_cut_on_a_terminal_of_any_width(one: ReportTable, width: int) -> None:

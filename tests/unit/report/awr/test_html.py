@@ -71,11 +71,20 @@ def test_the_page_opens_with_a_sentence_the_figures_and_the_first_chart() -> Non
     page = render(dataclasses.replace(whole, findings=(lead, *whole.findings)), "html")
     opening, rest = page.split('<nav class="contents"')
     for place, text in itertools.pairwise(
-        ("72 % of DB time was reads.", '<dl class="tiles">', "<svg ", 'id="aas-over-time-title"')
+        (
+            "72\N{NO-BREAK SPACE}% of DB time was reads.",
+            '<dl class="tiles">',
+            "<svg ",
+            'id="aas-over-time-title"',
+        )
     ):
         assert place in opening
         assert text in opening
-    assert opening.index("72 % of") < opening.index('class="tiles"') < opening.index("<figure")
+    assert (
+        opening.index("of DB time was reads")
+        < opening.index('class="tiles"')
+        < opening.index("<figure")
+    )
     # It is no finding among others.
     assert 'id="finding-4"' in rest
     assert 'id="finding-5"' not in rest
@@ -86,8 +95,8 @@ def test_findings_come_next_each_with_evidence_and_a_link_to_its_table(page: str
     assert headings[:2] == ["Summary", "Findings"]
     first = re.search(r'<li id="finding-1">.*?</li>\s*<li id="finding-2">', page, re.DOTALL)
     assert first is not None
-    assert "72 % of DB time was single-block reads of stock" in first.group()
-    assert "196,059 s of 272,304 s" in first.group()
+    assert "72\N{NO-BREAK SPACE}% of DB time was single-block reads of stock" in first.group()
+    assert "196,059\N{NO-BREAK SPACE}s of 272,304\N{NO-BREAK SPACE}s" in first.group()
     assert 'href="#top-events"' in first.group()
     assert 'href="#finding-1"' in articles(page)["top-events"]
 
