@@ -73,9 +73,13 @@ class Installed:
         assert done.returncode == 0, done.stderr
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Call the command, knowing nothing of our own environment."""
+        """Call the command, knowing nothing of our own environment, nor of runs of `make demo`."""
         return subprocess.run(
-            (self.program, *words), capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}
+            (self.program, *words),
+            capture_output=True,
+            text=True,
+            env={"PATH": "/usr/bin:/bin"},
+            cwd=self.program.parent,
         )
 
 
