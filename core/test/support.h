@@ -416,7 +416,7 @@ page_make(Page *page, uint32_t file, uint32_t block, uint64_t version)
 UNUSED static bool
 page_is(const Page *page, uint32_t file, uint32_t block, uint64_t version)
 {
-	static Page expected;
+	static _Thread_local Page expected;
 
 	page_make(&expected, file, block, version);
 	return memcmp(page, &expected, sizeof(expected)) == 0;
