@@ -620,6 +620,7 @@ _TESTED_BY_UNIT = {
 _OF_SEVERAL_FILES = (
     "tests/unit/extension/test_makefile.py",
     *("core/test/assert_test.c", "core/test/concurrency_test.c", "core/test/model_test.c"),
+    "core/test/threads_test.c",
     *("tests/unit/test_distribution.py", "tests/unit/lab/papers"),
 )
 

@@ -1,6 +1,6 @@
 /*
  * hammer.h
- *		What workers do to one cache and one cache file, with every page verified.
+ *		What workers do to one cache and one cache file; all pages are verified.
  *
  * The disk is a shared array of versions: a block's page is made from its file,
  * number and version.  As in PostgreSQL, one worker at a time reads or writes

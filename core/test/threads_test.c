@@ -3,8 +3,8 @@
  *		The workers of hammer.h as threads of one process, for ThreadSanitizer.
  *
  * It reports two accesses to the same memory, one of them a write, that no
- * atomic access orders.  It sees only threads, not processes, and knows no
- * fences: what rests on a fence is between atomic words, which it reports never.
+ * atomic access orders.  It sees only threads, not processes.  It knows no
+ * fences, but it never reports atomic words, and only those rest on fences.
  *
  *	SOAK_SECONDS	how long (4)
  *	SOAK_SEED		where to begin (from the clock)
@@ -27,13 +27,15 @@
  * What races on purpose.  Each word is at most 8 bytes and aligned, so that it
  * is read as one of the values that were written.
  *
- *	replacement_gittins.c	What it has learned, in shared memory: a lost count
- *				makes an estimate worse, and no block wrong.
- *	same_id		Readers of the table of files compare a file's identity while
- *				its number may be given to another file.  fc_file_find() reads
- *				the generation before and after, with a fence between.
- *	candidate_of	The relation of a block that may be evicted, for the estimate
- *				above.
+ * replacement_gittins.c: what it has learned, in shared memory.  A lost count
+ * makes an estimate worse, and no block wrong.
+ *
+ * same_id: readers of the table of files compare a file's identity while its
+ * number may be given to another file.  fc_file_find() reads the generation
+ * before and after, with a fence between.
+ *
+ * candidate_of: the relation of a block that may be evicted, for the estimate
+ * above.
  */
 static const char judged[] = "race:replacement_gittins.c\n"
 							 "race:^same_id$\n"

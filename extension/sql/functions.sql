@@ -40,12 +40,14 @@ CREATE FUNCTION pgflash_snapshot() RETURNS bigint
 AS 'MODULE_PATHNAME', 'pgflash_snapshot'
 LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER;
 
+-- What writes the tables writes them as the extension's owner, with triggers off: they would
+-- run with the rights of whoever calls it.  So nothing is left to foreign keys, which are triggers.
 CREATE FUNCTION pgflash_snapshot_drop(before timestamptz) RETURNS bigint
-LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET session_replication_role = replica
 BEGIN ATOMIC
 	DELETE FROM pgflash_snapshot_queries
 		WHERE used_at OPERATOR(pg_catalog.<) (before OPERATOR(pg_catalog.-) interval '1 day');
-	-- Not left to the foreign key alone, which does nothing where triggers do not fire.
 	DELETE FROM pgflash_snapshot_sections s USING pgflash_snapshots h
 		WHERE h.snapshot_id OPERATOR(pg_catalog.=) s.snapshot_id AND h.taken_at OPERATOR(pg_catalog.<) before
 		AND NOT EXISTS (SELECT FROM pgflash_baselines b
@@ -59,12 +61,19 @@ BEGIN ATOMIC
 	SELECT pg_catalog.count(*) FROM dropped;
 END;
 
--- Whatever a snapshot of theirs names by its query id keeps its text.
+-- The texts of the statements that its snapshots name are kept, too.
 CREATE FUNCTION pgflash_baseline_keep(name text, begin_id bigint, end_id bigint) RETURNS bigint
-LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET session_replication_role = replica
 BEGIN ATOMIC
+	-- A snapshot that does not exist is null here, which the table refuses.
 	INSERT INTO pgflash_baselines (name, begin_id, end_id)
-		VALUES (pgflash_baseline_keep.name, pgflash_baseline_keep.begin_id, pgflash_baseline_keep.end_id);
+		VALUES (
+			pgflash_baseline_keep.name,
+			(SELECT h.snapshot_id FROM pgflash_snapshots h
+				WHERE h.snapshot_id OPERATOR(pg_catalog.=) pgflash_baseline_keep.begin_id FOR KEY SHARE),
+			(SELECT h.snapshot_id FROM pgflash_snapshots h
+				WHERE h.snapshot_id OPERATOR(pg_catalog.=) pgflash_baseline_keep.end_id FOR KEY SHARE));
 	UPDATE pgflash_snapshot_queries q SET used_at = 'infinity'::timestamptz
 		WHERE q.query_id OPERATOR(pg_catalog.=) ANY (
 			SELECT (r.value OPERATOR(pg_catalog.->>) (c.ordinality::integer OPERATOR(pg_catalog.-) 1))::bigint
@@ -82,7 +91,8 @@ BEGIN ATOMIC
 END;
 
 CREATE FUNCTION pgflash_baseline_drop(name text) RETURNS boolean
-LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET session_replication_role = replica
 BEGIN ATOMIC
 	-- Texts that no other baseline needs are as old as others from now on.
 	UPDATE pgflash_snapshot_queries q SET used_at = pg_catalog.now()
@@ -127,7 +137,7 @@ COMMENT ON FUNCTION pgflash_snapshot() IS
 COMMENT ON FUNCTION pgflash_snapshot_drop(timestamptz) IS
 	'Drops the snapshots taken before this time, except those of baselines, and returns their number.';
 COMMENT ON FUNCTION pgflash_baseline_keep(text, bigint, bigint) IS
-	'Keeps the snapshots from begin_id to end_id, and the texts of their statements, under a name, and returns the number of snapshots.';
+	'Keeps the snapshots from begin_id to end_id, which must exist, and the texts of their statements, under a name, and returns the number of snapshots.';
 COMMENT ON FUNCTION pgflash_baseline_drop(text) IS
 	'Drops a baseline, and returns whether it existed. Its snapshots are then dropped when they are old enough.';
 COMMENT ON FUNCTION pgflash_wait_class(text, text, text) IS

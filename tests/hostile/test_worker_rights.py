@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the server's own workers run gives nobody their rights, whatever hangs on it."""
+"""What workers and superusers run of ours gives nobody their rights, whatever hangs on it."""
 
 from collections.abc import Callable
 
@@ -16,6 +16,16 @@ from support.world import Connection
 pytestmark = pytest.mark.extension
 
 BrokenInstall = Callable[[str], PgInstall]
+
+#: The extension's tables that are written outside of cache policies.
+TABLES = ("snapshots", "snapshot_sections", "snapshot_queries", "snapshot_last", "baselines")
+
+#: What a superuser calls that writes them.
+CALLS = {
+    "pgflash_baseline_keep(text, bigint, bigint)": "pgflash_baseline_keep('x', 1, 2)",
+    "pgflash_baseline_drop(text)": "pgflash_baseline_drop('kept')",
+    "pgflash_snapshot_drop(timestamptz)": "pgflash_snapshot_drop('infinity')",
+}
 
 #: What a stranger's code does: it tries all ways to become a superuser.
 ESCAPE = f"""
@@ -90,6 +100,20 @@ def test_what_a_view_calls_is_no_superuser_s(
         assert is_superuser(connection) is (fault != "")
 
 
+def plant_triggers(server: Server) -> None:
+    """As the tenant, make triggers on the extension's tables."""
+    with as_user(server, "tenant", "app") as tenant:
+        tenant.execute(
+            "create function fired() returns trigger language plpgsql as "
+            "$$ begin perform public.sprung(); return coalesce(new, old); end $$"
+        )
+        for table in TABLES:
+            tenant.execute(
+                f"create trigger t before insert or update or delete on pgflash_{table} "
+                "for each row execute function fired()"
+            )
+
+
 @pytest.mark.parametrize("fault", ["", "TRIGGERS"])
 def test_a_trigger_on_the_tables_does_not_fire(
     cluster: ClusterFactory, broken_install: BrokenInstall, fault: str
@@ -98,16 +122,7 @@ def test_a_trigger_on_the_tables_does_not_fire(
     server = serve(cluster, broken_install(fault))
     with server.connect("app") as connection:
         connection.execute("grant all on all tables in schema public to tenant")
-        with as_user(server, "tenant", "app") as tenant:
-            tenant.execute(
-                "create function fired() returns trigger language plpgsql as "
-                "$$ begin perform public.sprung(); return coalesce(new, old); end $$"
-            )
-            for table in ("snapshots", "snapshot_sections", "snapshot_queries", "snapshot_last"):
-                tenant.execute(
-                    f"create trigger t before insert or update or delete on pgflash_{table} "
-                    "for each row execute function fired()"
-                )
+        plant_triggers(server)
         connection.execute("select pgflash_snapshot()")
         look_now(server)
         until(lambda: scheduled(connection) > 1)
@@ -124,6 +139,52 @@ def test_a_trigger_on_the_tables_does_not_fire(
         )
         assert (SPRUNG in server.log_text()) is (fault != "")
         assert is_superuser(connection) is (fault != "")
+
+
+def test_a_trigger_does_not_fire_for_a_superuser_who_keeps_or_drops(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """The same tenant waits for a superuser's `pgflash baseline` or `pgflash snapshot --keep`."""
+    server = serve(cluster, pgflash_install)
+    with server.connect("app") as connection:
+        for _ in range(4):
+            connection.execute("select pgflash_snapshot()")
+        connection.execute("select pgflash_baseline_keep('kept', 1, 2)")
+        connection.execute("grant all on all tables in schema public to tenant")
+        plant_triggers(server)
+
+        def tenant_got_it(call: str) -> bool:
+            with connection.transaction(force_rollback=True):
+                # Where nothing is written, no trigger could fire.
+                (written,) = connection.execute(f"select {call}::int").fetchone() or ()
+                assert written > 0
+                return is_superuser(connection)
+
+        for function, call in CALLS.items():
+            assert not tenant_got_it(call)
+            connection.execute(f"alter function {function} reset session_replication_role")
+            assert tenant_got_it(call)
+            connection.execute(f"alter function {function} set session_replication_role = replica")
+        assert not is_superuser(connection)
+
+
+def test_every_function_in_sql_that_may_write_does_so_without_triggers(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = serve(cluster, pgflash_install)
+    with server.connect("app") as connection:
+        rows = connection.execute(
+            "select p.oid::regprocedure::text, prosecdef, proconfig from pg_proc p "
+            "join pg_depend d on d.classid = 'pg_proc'::regclass and d.objid = p.oid "
+            "join pg_extension e on d.refobjid = e.oid and e.extname = 'pgflash' "
+            "join pg_language l on l.oid = prolang "
+            "where d.deptype = 'e' and lanname <> 'c' and provolatile = 'v'"
+        ).fetchall()
+    safe = ["search_path=pg_catalog, pg_temp", "session_replication_role=replica"]
+    assert {row[0]: row[1:] for row in rows} == {
+        name.replace("timestamptz", "timestamp with time zone").replace(", ", ","): (True, safe)
+        for name in CALLS
+    }
 
 
 @pytest.mark.parametrize("fault", ["", "SETTINGS"])

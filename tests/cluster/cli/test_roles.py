@@ -23,26 +23,24 @@ TOLD = 'pgflash: role "postgres" is a superuser; a monitoring role is enough: do
 GUIDE = REPOSITORY / "docs" / "guide" / "roles.md"
 SNAPSHOTS = "watching.pgflash_snapshots, watching.pgflash_snapshot_sections, "
 READER = f"grant select on {SNAPSHOTS} watching.pgflash_snapshot_queries to {{role}}"
+SNAPSHOTS_READER = f"{READER}; grant select on watching.pgflash_baselines to {{role}}"
 KEEPER = (
-    f"{READER}; grant select, insert, delete on watching.pgflash_baselines to {{role}};"
-    "grant update on watching.pgflash_snapshot_queries to {role};"
-    "grant execute on function watching.pgflash_baseline_keep(text, bigint, bigint), "
+    f"{SNAPSHOTS_READER}; grant execute on function "
+    "watching.pgflash_baseline_keep(text, bigint, bigint), "
     "watching.pgflash_baseline_drop(text) to {role}"
 )
 
 #: Commands by the rights that are the least they work with.
 LEAST = {
     "report": READER,
-    "snapshots": f"{READER}; grant select on watching.pgflash_baselines to {{role}}",
+    "snapshots": SNAPSHOTS_READER,
     "baseline": "grant select on watching.pgflash_baselines to {role}",
     "baseline keep NAME": KEEPER,
     "compare last-1..last last-1..last": READER,
     "advise --from first --flash-bytes 8GB": f"{READER}; grant pg_read_all_settings to {{role}}",
     "snapshot": "grant select on watching.pgflash_snapshots to {role};"
     "grant execute on function watching.pgflash_snapshot() to {role}",
-    "snapshot --keep 8d": "grant select, delete on watching.pgflash_snapshots, "
-    "watching.pgflash_snapshot_sections, watching.pgflash_snapshot_queries to {role};"
-    "grant select on watching.pgflash_baselines to {role};"
+    "snapshot --keep 8d": "grant select on watching.pgflash_snapshots to {role};"
     "grant execute on function watching.pgflash_snapshot(), "
     "watching.pgflash_snapshot_drop(timestamptz) to {role}",
     "snapshot --store FILE": "grant pg_read_all_stats to {role}",
