@@ -37,8 +37,6 @@ DATABASE = "lab"
 
 P = TypeVar("P", bound=Parameters)
 
-#: Receives what is being done, for the progress line.
-
 
 class MeasureError(PgflashError):
     """An attempt could not be measured."""

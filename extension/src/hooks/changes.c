@@ -8,11 +8,10 @@
  *	pwrite, pwritev, write, writev, copy_file_range		the blocks written
  *	posix_fallocate, fallocate							the blocks allocated
  *	ftruncate, truncate									the blocks cut off
- *	a failed write, fsync, fdatasync, sync_file_range	the whole file: the
- *	kernel may
- *														have dropped what was
- *														written
+ *	a failed write, fsync, fdatasync, sync_file_range	the whole file
  *	a failed syncfs										all files
+ *
+ * After a failure the kernel may have dropped what was written.
  *
  * A cached block is refreshed after a write of that block alone.  Hint bits may
  * be set in a page while it is written, so the page is copied first, and the
