@@ -23,6 +23,7 @@ import psycopg
 
 from pgflash.machine.host import CpuTimes, read_cpu
 from pgflash.model.waits import WaitClass, WaitCount, wait_class
+from pgflash.session import SIGNATURE
 from pgflash_lab.counters import (
     DeviceCounts,
     DeviceReader,
@@ -35,23 +36,24 @@ from pgflash_lab.model.run import CacheSecond, CpuSecond, DiskSecond, HostSecond
 
 WAITS_HZ = 10.0
 
-_ACTIVITY = """
+# Signed, so that a report on the server leaves them out of its rankings.
+_ACTIVITY = f"""
 select coalesce(backend_type, ''), coalesce(wait_event_type, ''), coalesce(wait_event, ''),
        count(*)
   from pg_stat_get_activity(null)
  where pid <> all (%s)
    and (wait_event_type is not null or state in ('active', 'fastpath function call'))
- group by 1, 2, 3
+ group by 1, 2, 3 {SIGNATURE}
 """
 
 #: io workers wait for the same reads as a session does.
-_BLOCKED = """
+_BLOCKED = f"""
 select count(*)
   from pg_stat_get_activity(null)
- where wait_event_type = 'IO' and backend_type <> 'io worker'
+ where wait_event_type = 'IO' and backend_type <> 'io worker' {SIGNATURE}
 """
 
-_CACHE = "select hits, misses, page_cache_reads, used_slots from pgflash_cache"
+_CACHE = f"select hits, misses, page_cache_reads, used_slots from pgflash_cache {SIGNATURE}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,8 +53,10 @@ def photograph_demo(context: BrowserContext, store: Path) -> None:
         for one in api.lab_runs(store=store)
         if one.run is not None and one.run.preset == "demo" and one.state == "finished"
     ]
-    if demos:
-        photograph(context, api.lab_report(demos[-1], store=store).as_uri(), "report.png")
+    if not demos:
+        print("report.png stays as it is: there is no finished run of make demo")
+        return
+    photograph(context, api.lab_report(demos[-1], store=store).as_uri(), "report.png")
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Findings about the flash cache: its benefit and its faults."""
 
+from collections.abc import Mapping
+
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
 from pgflash.analyze.rules import Weighed, finding
@@ -95,22 +97,23 @@ def served(period: Period, _found: DbTime) -> Weighed | None:
     if hits + misses < LOOKUPS_MIN:
         return None
     flash, disk = _reads(period, "flash"), _reads(period, "disk")
+    disk_mean, basis = (disk[1] / disk[0], "") if disk else _mean_since_start(cache)
     share = hits / (hits + misses)
     said = f"The flash cache served {percent(share)} of the blocks that were looked up in it"
     looked_up = f"{count(hits)} hits, {count(misses)} misses"
-    if flash is None or disk is None:
+    if flash is None or disk_mean is None:
         return finding(
             "flash-served", Severity.NOTE, f"{said}.", looked_up, table="flash-cache", weight=share
         )
-    (flash_calls, flash_s), (disk_calls, disk_s) = flash, disk
-    flash_mean, disk_mean = flash_s / flash_calls, disk_s / disk_calls
+    flash_calls, flash_s = flash
+    flash_mean = flash_s / flash_calls
     if disk_mean < FASTER_MIN * flash_mean:
         return finding(
             "flash-slower",
             Severity.WARNING,
             f"{said}, but at {duration(flash_mean)} a read it was "
             f"{'hardly' if flash_mean < disk_mean else 'no'} faster than the disk "
-            f"({duration(disk_mean)}).",
+            f"({duration(disk_mean)}{basis}).",
             looked_up,
             table="flash-cache",
             advice="A disk this fast may be answering from a cache of its own: compare the devices "
@@ -118,16 +121,15 @@ def served(period: Period, _found: DbTime) -> Weighed | None:
             weight=share,
         )
     saved_s = flash_calls * disk_mean - flash_s
-    without_s = saved_s + flash_s + disk_s + _seconds(period, "page cache")
+    without_s = saved_s + sum(_seconds(period, one) for one in ("flash", "disk", "page cache"))
     return finding(
         "flash-served",
         Severity.GOOD,
-        f"{said}: {duration(flash_mean)} a read against {duration(disk_mean)} from disk, "
+        f"{said}: {duration(flash_mean)} a read against {duration(disk_mean)} from disk{basis}, "
         f"{times(disk_mean / flash_mean)} as fast.",
         looked_up,
-        f"reads waited {percent(saved_s / without_s)} less than they would have without the cache: "
-        f"{duration(saved_s)} saved, assuming that each hit replaced an average read from disk "
-        "(modelled)",
+        f"reads waited {percent(saved_s / without_s)} less than they would have without the cache, "
+        "assuming that each hit replaced an average read from disk (modelled)",
         table="flash-cache",
         weight=share,
     )
@@ -150,6 +152,12 @@ def budget(period: Period, _found: DbTime) -> Weighed | None:
         advice="Raise pgflash.write_budget if the drives' warranty allows more.",
         weight=0.1,
     )
+
+
+def _mean_since_start(cache: Mapping[str, Value]) -> tuple[float | None, str]:
+    """Return the mean time of a read from disk, where a period has too few of them."""
+    mean_ms = number(cache.get("disk_read_mean_ms"))
+    return (mean_ms / 1000 if mean_ms > 0 else None, " since the start")
 
 
 def _reads(period: Period, source: str) -> tuple[float, float] | None:

@@ -42,8 +42,9 @@ def cache_command(context: click.Context, *, dsn: str | None, form: str) -> None
 @cache_command.command("mode", epilog=examples("pgflash cache mode serve"))
 @click.argument("mode", type=click.Choice(("serve", "passthrough", "offline")))
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@dsn_option()
 @click.pass_obj
-def mode_command(dsn: str | None, *, mode: str, yes: bool) -> None:
+def mode_command(outer: str | None, *, dsn: str | None, mode: str, yes: bool) -> None:
     """Set the mode: serve, passthrough (the cache stays warm and correct) or offline.
 
     Offline lasts until the server restarts.
@@ -54,30 +55,32 @@ def mode_command(dsn: str | None, *, mode: str, yes: bool) -> None:
         and not confirm("Offline lasts until the next restart. Go on?")
     ):
         return
-    api.cache_mode(mode, dsn=dsn)
+    api.cache_mode(mode, dsn=dsn or outer)
     say(f"The cache is in mode {mode}.")
 
 
 @cache_command.command("clear", epilog=examples("pgflash cache clear --yes"))
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@dsn_option()
 @click.pass_obj
-def clear_command(dsn: str | None, *, yes: bool) -> None:
+def clear_command(outer: str | None, *, dsn: str | None, yes: bool) -> None:
     """Drop every block from the cache."""
     if yes or confirm("The cache is cold afterwards. Go on?"):
-        api.cache_clear(dsn=dsn)
+        api.cache_clear(dsn=dsn or outer)
         say("The cache is empty.")
 
 
 @cache_command.command("resize", epilog=examples("pgflash cache resize 200GB"))
 @click.argument("new_size", metavar="SIZE", callback=bytes_of)
+@dsn_option()
 @click.pass_obj
-def resize_command(dsn: str | None, *, new_size: int) -> None:
+def resize_command(outer: str | None, *, dsn: str | None, new_size: int) -> None:
     """Set the size of each cache file while the server runs, and wait for completion.
 
     The maximum is pgflash.cache_size_max.  Ctrl-C ends the wait, not the resize.
     """
     with Screen() as screen:
-        api.cache_resize(new_size, dsn=dsn, listener=screen)
+        api.cache_resize(new_size, dsn=dsn or outer, listener=screen)
     say(f"The size is {size(new_size)}.")
 
 

@@ -61,6 +61,10 @@ def test_the_mode_is_set_and_offline_asks_first(
     command = ("cache", *options(cached), "mode")
     output(capsys, *command, "passthrough")
     assert cached.view()["mode"] == "passthrough"
+    # The server may be named behind the word, too, and that name counts.
+    output(capsys, "cache", "-d", "nowhere", "mode", "serve", *options(cached))
+    assert cached.view()["mode"] == "serve"
+    output(capsys, *command, "passthrough")
     assert "confirm with --yes" in failure(capsys, 1, *command, "offline")
     assert cached.view()["mode"] == "passthrough"
     output(capsys, *command, "offline", "--yes")

@@ -447,6 +447,20 @@ def test_reads_that_took_no_time_are_not_compared() -> None:
     )
 
 
+def test_a_cache_that_leaves_few_reads_to_the_disk_is_judged_by_those_since_the_start() -> None:
+    reads = with_io(("data", "read", "flash", 99_950, 50_000.0), ("data", "read", "disk", 50, 1e3))
+    found = findings_of(with_cache(reads, hits=99_950, misses=50, disk_read_mean_ms=10.0))
+    assert found["flash-served"].severity is Severity.GOOD
+    assert found["flash-served"].sentence.endswith(
+        ": 500 µs a read against 10.0 ms from disk since the start, 20.0 times as fast."
+    )
+    # Of 999.5 s that flash replaced and 1 s of the disk, 51 s are left: a share, since the time
+    # saved is more than the sessions could have waited.
+    share, *others = found["flash-served"].evidence[1:]
+    assert share.startswith("reads waited 95 % less than they would have without the cache")
+    assert not others
+
+
 def test_a_cache_that_is_as_fast_as_the_disk_is_no_good_news() -> None:
     reads = with_io(
         ("data", "read", "flash", 8_000, 4_280.0), ("data", "read", "disk", 2_000, 1_072.0)

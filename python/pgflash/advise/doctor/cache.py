@@ -76,7 +76,7 @@ def faults(cache: CacheFacts) -> Iterator[Diagnosis]:
             CACHE,
             f"{things(differing, 'block')} on flash differed from their file.",
             reason="This is a fault of pgflash or of a device. No query was given them.",
-            source=f"{_GUIDE}, Is it right?",
+            source=f"{_GUIDE}, Is it correct?",
             commands=("-- keep the server's log and the cache file, and report it",),
         )
     elif corrupt or failed or late:
@@ -127,7 +127,7 @@ def workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
         CACHE,
         'The background worker "pgflash writer" is not running.',
         reason="Nothing is put into the cache. Usually max_worker_processes is too low: pgflash "
-        "needs six.",
+        "needs up to seven.",
         source=f"{_GUIDE}, Modes",
         commands=(
             "-- on standbys first: one that has less than its primary stops",
