@@ -54,7 +54,7 @@ def photograph_demo(context: BrowserContext, store: Path) -> None:
         if one.run is not None and one.run.preset == "demo" and one.state == "finished"
     ]
     if not demos:
-        print("report.png stays as it is: there is no finished run of make demo")
+        sys.stderr.write("report.png stays as it is: there is no finished run of make demo\n")
         return
     photograph(context, api.lab_report(demos[-1], store=store).as_uri(), "report.png")
 
