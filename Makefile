@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 # The entry point for people.  Each room has its own Makefile (core, emulator,
 # extension); this one makes the environment, calls them in order, and runs what
 # spans rooms.  `make help` lists the targets.

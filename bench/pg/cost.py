@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What pgflash costs a server whose cache is off, per call and per transaction.
 
 Two views of the same cost.  From below: nanoseconds that a hooked call adds (hooks.c,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What it costs to look at files again and again, as the live page does every ten seconds.
 
 A database with 1,000 and one with 8,000 relations (a table and its index each count), of which 100

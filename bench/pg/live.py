@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What the live page costs: processor time, memory, the time to its first content.
 
 A server with a flash cache, 8,000 relations (a table and its index each count), 200 sessions of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """People who watch the live page, as far as their browsers ask for something.
 
 A viewer loads a page, asks for the last minutes, and listens to the stream; the script of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What reads gain and lose: uncached scans, misses, and a flash device that stops answering.
 
 Everything runs on emulated devices (a six-disk array, an NVMe drive), side by side on one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What reads.py and scans.py stand on: a server, its tables, and how they come to flash."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What a restart costs with pgflash, and what a warm one is worth.
 
 Starts: the time from the command to "ready to accept connections", with a cache of 100 GB

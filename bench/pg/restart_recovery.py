@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Hit ratio and throughput after a restart under load; see restart.py."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What both parts of restart.py stand on: a server, a table, and how it comes to flash."""
 
 import tempfile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What pgflash adds to a start and to a shutdown; see restart.py."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What the sampler costs, and how far back its ring reaches.
 
 Cost: 200 sessions, of which none, 50 or all are in a query (a long sleep, so that the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The speed of a scan of what flash holds, beside what the device gives.
 
 On each device, for each PostgreSQL major, in rounds:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What a snapshot costs: milliseconds by the number of relations, megabytes a day.
 
 Milliseconds: a database with 1,000, 10,000 and 100,000 relations (a table and its index

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Reads by io_uring: cached scans, cached single blocks, and misses.
 
 PostgreSQL 18 or later, built with liburing.  The device emulator does not see what PostgreSQL reads

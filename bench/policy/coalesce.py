@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What it saves to let updates linger in memory before they are written to flash.
 
 A block that is written again before its copy has reached flash needs one write.  Played

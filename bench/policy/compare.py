@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Our replacement policy beside every policy of libcachesim, on streams from below a cache.
 
 All policies run over all streams at five sizes.  What counts is the part of the way from

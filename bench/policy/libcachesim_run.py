@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """One policy of libcachesim over one stream: misses at each size, as JSON.
 
 python libcachesim_run.py POLICY STREAM.bin BLOCKS...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Block streams: those of a folder, and ones that are made here and were never tuned to.
 
 A stream is what a second-level cache sees: reads (and writes) of dense block numbers, and

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: PostgreSQL
 # Make build/bench-policy, the environment that holds libcachesim, or do nothing if it
 # is there and right: .ready is a copy of the lock file, written last.
 set -eu

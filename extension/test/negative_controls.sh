@@ -1,9 +1,9 @@
 #!/bin/sh
+# SPDX-License-Identifier: PostgreSQL
 # Negative controls: each build of a test with one safeguard left out must fail a test
 # that bears the safeguard's name, and come to its end.  A TAP program, run by prove.
 # $RUN runs a program of another machine.
 # usage: negative_controls.sh FOLDER/TEST-NAME.t...
-# SPDX-License-Identifier: PostgreSQL
 number=0
 failures=0
 for program; do

@@ -171,7 +171,7 @@ SAFE = '"h11>=0.16", "idna>=3.7", "jinja2>=3.1.6", "starlette==1.10.0"'
 @pytest.mark.parametrize(
     ("path", "text", "said"),
     [
-        ("pyproject.toml", f"[project]\ndependencies = [{SAFE}]\n", ""),
+        ("pyproject.toml", LICENCE + f"[project]\ndependencies = [{SAFE}]\n", ""),
         ("pyproject.toml", f'[project]\ndependencies = [{SAFE}, "rich"]\n', "no lower bound"),
         ("pyproject.toml", f'[project]\ndependencies = [{SAFE}, "H11>=1"]\n', "declared twice"),
         ("pyproject.toml", '[project]\ndependencies = ["rich>=13"]\n', "h11 has no bound"),
@@ -217,6 +217,32 @@ def test_a_test_of_nothing_that_is_there_is_found(path: str, tested: str) -> Non
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        "Makefile",
+        "bench/pg/x.py",
+        "emulator/profiles/x.toml",
+        "extension/pgflash.control",
+        "extension/pgflash.map",
+        "extension/sql/x.sql",
+    ],
+)
+def test_a_file_of_any_room_names_its_licence(path: str) -> None:
+    found = (
+        f"{path}:1: lacks the line SPDX-License-Identifier: PostgreSQL [files_name_their_licence]"
+    )
+    assert found in complaints(path, "x = 1\n")
+    assert found not in complaints(path, LICENCE + "x = 1\n")
+
+
+def test_a_script_without_an_ending_names_its_licence() -> None:
+    rule = "[files_name_their_licence]"
+    assert any(
+        one.endswith(rule) for one in complaints(".ci/run", "#!/usr/bin/env bash\n# It is.\n")
+    )
+
+
+@pytest.mark.parametrize(
     "expression",
     [
         "a = b",
@@ -237,6 +263,7 @@ def test_sql_that_leaves_something_to_be_found_is_found(expression: str) -> None
     [
         (
             "extension/sql/views.sql",
+            "-- SPDX-License-Identifier: PostgreSQL\n"
             "SELECT pg_catalog.count(*), a OPERATOR(pg_catalog.=) 'x'::text -- a = b\n",
         ),
         ("core/src/clock.c", ESSAY + "#include <stdatomic.h>\n#include <string.h>\n"),
@@ -258,6 +285,7 @@ def test_sql_that_leaves_something_to_be_found_is_found(expression: str) -> None
         ),
         ("tools/x.py", "#!/usr/bin/env python3\n" + LICENCE + '"""It is."""\n'),
         ("python/pgflash/web/static/vendor/x.js", "let x;\n"),
+        ("extension/test/regress/sql/x.sql", "SELECT 1;\n"),
         ("tests/unit/test_place.py", LICENCE + '"""Of the room place."""\n'),
         ("tests/unit/place/test_wal.py", LICENCE + '"""Of a module."""\n'),
         ("tests/unit/tools/test_scratch.py", LICENCE + '"""Of a script."""\n'),
