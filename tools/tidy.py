@@ -364,14 +364,21 @@ def limits_are_asked_for_in_one_place(source: Source) -> Iterator[str]:
 
 
 #: A number in a text that says how many digits it has.
-_OWN_DIGITS = re.compile(r"\{[^{}]*:\+?(?:,|,?\.\d+[f%])\}")
+_OWN_DIGITS = re.compile(
+    r"""\{[^{}]*:\+?(?:,|,?\.\d+[f%])\}"""
+    r"""|(?<!=")\{\{\s*["']%\.?\d*[efg]["']\s*\|\s*format\b"""  # an attribute is for a machine
+    r"""|\.toFixed\("""
+)
+#: Where numbers are printed in Python and in a browser, and where drawings get coordinates.
+_PRINTERS = {"format.js", "svg.py", "words.py"}
 
 
 def numbers_are_printed_by_one_rule(source: Source) -> Iterator[str]:
     """Who compares two pages finds a number in the same digits; a drawing has coordinates."""
-    if source.room not in {"lab", "python"} or source.path.suffix not in {".j2", ".py", ".toml"}:
+    kinds = {".html", ".j2", ".js", ".py", ".toml"}
+    if source.room not in {"lab", "python"} or source.path.suffix not in kinds:
         return
-    if source.path.name not in {"svg.py", "words.py"}:
+    if source.path.name not in _PRINTERS and "vendor" not in source.path.parts:
         for number, line in enumerate(source.text.splitlines(), start=1):
             if _OWN_DIGITS.search(line):
                 yield f"{number}: prints a number by itself: pgflash/model/words.py does"

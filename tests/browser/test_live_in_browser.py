@@ -265,6 +265,15 @@ def test_dragging_marks_a_range_that_narrows_all_below_it(
         "JSON.stringify([...document.querySelectorAll('[data-rows=waits] tbody td:first-child')]"
         f".map(one => one.textContent)) === JSON.stringify({json.dumps(names)})"
     )
+    # With the digits of all other numbers: three significant ones, not two decimals.
+    length = time_of(end) - time_of(begin)
+    printed = page.locator("[data-rows=waits] tbody td:nth-child(3)").all_inner_texts()
+    for text, one in zip(printed, answer["waits"], strict=True):
+        wanted = one["seconds"] / length
+        if wanted < 0.001:
+            assert text in (in_words(wanted), "0.001"), one["name"]
+        else:
+            assert number(text) == pytest.approx(wanted, rel=0.006, abs=0.0006), one["name"]
     for part in ("statements", "sessions", "segments"):
         assert page.locator(f"[data-rows={part}] tbody tr").count() >= 1, part
     assert page.locator("form[action='/report'] [name=from]").first.input_value() == begin

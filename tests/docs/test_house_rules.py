@@ -217,6 +217,18 @@ def test_a_test_of_nothing_that_is_there_is_found(path: str, tested: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("python/pgflash/web/templates/x.html", '<td>{{ "%.2f"|format(seconds) }}</td>\n'),
+        ("python/pgflash/web/static/x.js", "cell.textContent = seconds.toFixed(2);\n"),
+    ],
+)
+def test_a_page_that_prints_a_number_by_itself_is_found(path: str, text: str) -> None:
+    (found,) = complaints(path, LICENCE + text)
+    assert found.endswith("[numbers_are_printed_by_one_rule]")
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "Makefile",
@@ -284,7 +296,11 @@ def test_sql_that_leaves_something_to_be_found_is_found(expression: str) -> None
             LICENCE + '"""It is."""\nX = "select pg_catalog.now(), count(*)"\n',
         ),
         ("tools/x.py", "#!/usr/bin/env python3\n" + LICENCE + '"""It is."""\n'),
-        ("python/pgflash/web/static/vendor/x.js", "let x;\n"),
+        ("python/pgflash/web/static/vendor/x.js", "let x = y.toFixed(2);\n"),
+        (
+            "lab/pgflash_lab/web/templates/x.html",
+            LICENCE + '<progress value="{{ "%.3f"|format(share) }}">\n',
+        ),
         ("extension/test/regress/sql/x.sql", "SELECT 1;\n"),
         ("tests/unit/test_place.py", LICENCE + '"""Of the room place."""\n'),
         ("tests/unit/place/test_wal.py", LICENCE + '"""Of a module."""\n'),

@@ -18,7 +18,7 @@ from pgflash.live.collector import Collector
 from pgflash.live.ring import Ring
 from pgflash.live.tables import NOTHING_YET, tables
 from pgflash.model.live import Focus, Sample, TimeRange
-from pgflash.model.words import percent, sentence
+from pgflash.model.words import figure, percent, sentence
 from pgflash.report.printed import print_table
 from pgflash.web import cache_words, figures
 
@@ -85,6 +85,7 @@ def performance(collector: Collector, *, begin: str, end: str, focus: Focus) -> 
         "details": None,
         "length_s": 1.0,
         "error": "",
+        "number": figure,
         "percent": percent,
     }
 

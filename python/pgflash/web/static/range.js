@@ -7,7 +7,7 @@
 // answer says how much more (again_s), since it knows how long it took.  So viewers of the same
 // minutes send the same request, and the server is asked once for all of them.
 
-import {clock, isoTime, parseTime, percent} from "./format.js";
+import {clock, isoTime, number, parseTime, percent} from "./format.js";
 
 const SETTLED_MS = 300;
 const STEP_S = 10;
@@ -197,7 +197,7 @@ export class TimeRange {
         if (words !== first) words.href = this.address(filter, row.name);
         [words.textContent, second.textContent] = lines;
         name.append(first, ...(lines[1] ? [second] : []));
-        const cells = [row.wait_class, (row.seconds / length).toFixed(2), percent(row.share)].map(word => {
+        const cells = [row.wait_class, number(row.seconds / length), percent(row.share)].map(word => {
             const cell = document.createElement("td");
             cell.textContent = word;
             return cell;
