@@ -257,7 +257,7 @@ def mounted(rig: Rig, kind: str, name: str) -> Iterator[Path]:
         command = ["mount", "-t", "tmpfs", "-o", "size=80m", "pgflash-test", str(folder)]
     else:
         if shutil.which("mkfs.ext4") is None:
-            rig.skip(name, "there is no mkfs.ext4")
+            rig.skip(name, "there is no mkfs.ext4: apt-get install e2fsprogs")
         with image.open("wb") as file:
             file.truncate(100 * MB)
         subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)], check=True)

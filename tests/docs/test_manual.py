@@ -22,7 +22,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
+@pytest.mark.skipif(shutil.which("man") is None, reason="there is no man: apt-get install man-db")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_is_formatted_without_a_warning_and_says_what_the_help_says(page: Path) -> None:
     done = subprocess.run(
@@ -58,7 +58,9 @@ def test_each_command_has_a_page_that_its_elders_name() -> None:
     }
 
 
-@pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
+@pytest.mark.skipif(
+    shutil.which("mandoc") is None, reason="there is no mandoc: apt-get install mandoc"
+)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_mandoc_finds_nothing_but_a_missing_date(page: Path) -> None:
     check = ["mandoc", "-T", "lint", "-W", "warning", str(page)]

@@ -41,6 +41,13 @@ SIZE = "400M"
 #: Only syncs write the journal, for as long as a test may last.
 FILE_SYSTEMS = {"ext4": "commit=3600", "xfs": "defaults"}
 
+#: What a test is skipped for where a file system cannot be made.
+_MISSING = {
+    "ext4": "there is no mkfs.ext4: apt-get install e2fsprogs",
+    "xfs": "there is no mkfs.xfs: apt-get install xfsprogs",
+    "btrfs": "there is no mkfs.btrfs: apt-get install btrfs-progs",
+}
+
 
 @dataclass(slots=True, kw_only=True)
 class Disk:
@@ -126,7 +133,7 @@ def make_image(image: Path, file_system: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root may mount")
     if shutil.which(f"mkfs.{file_system}") is None:
-        pytest.skip(f"there is no mkfs.{file_system}")
+        pytest.skip(_MISSING[file_system])
     subprocess.run(["truncate", "--size", SIZE, image], check=True)
     subprocess.run([f"mkfs.{file_system}", "-q", image], check=True)
 

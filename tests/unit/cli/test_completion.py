@@ -122,7 +122,7 @@ def test_bash_completion_loads_it_within_a_function(folder: Path) -> None:
 FISH = shutil.which("fish")
 
 
-@pytest.mark.skipif(FISH is None, reason="fish is not installed")
+@pytest.mark.skipif(FISH is None, reason="there is no fish: apt-get install fish")
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
@@ -143,7 +143,7 @@ def test_fish_completes_the_same(folder: Path, typed: str, words: list[str]) -> 
 ZSH = shutil.which("zsh")
 
 
-@pytest.mark.skipif(ZSH is None, reason="zsh is not installed")
+@pytest.mark.skipif(ZSH is None, reason="there is no zsh: apt-get install zsh")
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [

@@ -61,7 +61,7 @@ def test_nothing_that_is_piped_is_paged() -> None:
     assert done.stdout.startswith("[")
 
 
-@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+@pytest.mark.skipif(shutil.which("less") is None, reason="there is no less: apt-get install less")
 def test_less_is_the_pager_of_those_who_have_none_and_ends_with_q() -> None:
     without = {"PSQL_PAGER": None, "PAGER": None, "LESS": None}
     with terminal(LONG, lines=10, environment=without) as shown:

@@ -50,13 +50,20 @@ SEAL = """
 	.long 3, 0
 """
 
+#: What a test is skipped for without a compiler; one for another processor also needs its libc.
+MISSING = {
+    "gcc": "there is no gcc: apt-get install gcc",
+    "aarch64-linux-gnu-gcc": "there is no compiler for ARM:"
+    " apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+}
+
 
 def build(
     folder: Path, *flags: str, more: str = "", sealed: bool = False, compiler: str = "gcc"
 ) -> Path:
     """Return a program that is like a server."""
     if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
+        pytest.skip(MISSING[compiler])
     source, note, program = folder / "server.c", folder / "seal.s", folder / "server"
     source.write_text(SERVER.replace("MORE", more))
     note.write_text(SEAL if sealed else "")
