@@ -48,7 +48,7 @@ GUESTS = "pgflash.commands"
 _LAB = frozenset({"cost", "lab"})
 
 #: What changes a server needs its rights.
-_MAY_BE_SUPERUSER = frozenset({"cache", "place", "plan"})
+_MAY_BE_SUPERUSER = frozenset({"place", "plan"})
 
 
 class MissingError(PgflashError):

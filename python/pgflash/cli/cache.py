@@ -5,7 +5,7 @@ from datetime import datetime
 
 import click
 
-from pgflash import api
+from pgflash import api, session
 from pgflash.cli.options import bytes_of, dsn_option, examples, form_option
 from pgflash.cli.output import confirm, print_json, say, say_item
 from pgflash.cli.screen import Screen
@@ -28,6 +28,8 @@ def cache_command(context: click.Context, *, dsn: str | None, form: str) -> None
     """Show the state of the flash cache, and whether it helps."""
     context.obj = dsn
     if context.invoked_subcommand is not None:
+        # What changes the cache needs a superuser's rights.
+        session.tell_superuser = session.tell_nobody
         return
     found = api.cache(dsn=dsn)
     if form == "json":

@@ -45,6 +45,8 @@ LEAST = {
     "watching.pgflash_snapshot_drop(timestamptz) to {role}",
     "snapshot --store FILE": "grant pg_read_all_stats to {role}",
     "top --seconds 1 --every 0.2": "grant pg_monitor to {role}",
+    "cache": "grant pg_monitor to {role}",
+    "check": "grant pg_monitor to {role}",
     "devices": "",
     "doctor": "",
 }
@@ -109,6 +111,13 @@ def test_a_superuser_is_told_so_once_and_beside_the_output(
     captured = capsys.readouterr()
     assert captured.err == f"{TOLD}\n"
     assert "superuser" not in captured.out
+
+
+def test_a_superuser_who_changes_the_cache_is_not_told(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    main(words("cache clear --yes", server, "postgres", tmp_path))
+    assert TOLD not in capsys.readouterr().err
 
 
 def test_who_may_not_drop_snapshots_is_told_where_the_rights_are_named(
