@@ -30,7 +30,7 @@ TRACES ?= ../shared/traces
 C_ROOMS := $(patsubst %/Makefile,%,$(wildcard core/Makefile emulator/Makefile))
 BENCH_ROOMS := $(patsubst %/Makefile,%,$(wildcard bench/*/Makefile))
 PYTHON_CODE := $(wildcard python lab tests tools bench)
-C_CODE = $(shell git -c safe.directory='*' ls-files 'core/*.[ch]' 'emulator/*.[ch]' 'extension/*.[ch]')
+C_CODE = $(shell git -c safe.directory='*' ls-files '*.[ch]')
 
 ifeq ($(V),1)
 Q :=

@@ -1,6 +1,6 @@
 /*
  * measure.h
- *		Time candidates side by side: medians of rounds in which they take turns.
+ *		Time candidates side by side: medians of rounds that they take in turn.
  *
  * A round calls each candidate once, which does MEASURE_CALLS calls of what is
  * measured.  Thread CPU time, so that other processes count only by what they

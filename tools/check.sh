@@ -19,7 +19,7 @@ python_code=()
 for folder in python lab tests tools bench; do
 	[ -d "$folder" ] && python_code+=("$folder")
 done
-mapfile -t c_code < <(git -c safe.directory='*' ls-files 'core/*.[ch]' 'emulator/*.[ch]' 'extension/*.[ch]')
+mapfile -t c_code < <(git -c safe.directory='*' ls-files '*.[ch]')
 
 [ ${#c_code[@]} -eq 0 ] || step clang-format --dry-run -Werror "${c_code[@]}"
 step ruff format --check --quiet "${python_code[@]}"

@@ -156,7 +156,9 @@ def functions_state_their_contracts(source: Source) -> Iterator[str]:
         yield f"1: {found} assertions for {public} public functions; at least {least}"
 
 
-_ROOM_C = {"core", "emulator", "extension"}
+_ROOM_C = {"bench", "core", "emulator", "extension", "tests"}
+#: Files with comments that are still wider; there must not be more.
+_WIDE_C = {PurePosixPath("tests/hostile/writer.c")}
 _COLUMNS = 80
 _SCREEN = 70
 _FILE_LINES = 900
@@ -170,7 +172,7 @@ def c_fits_the_screen(source: Source) -> Iterator[str]:
         return
     lines = source.text.splitlines()
     for number, line in enumerate(lines, start=1):
-        if len(line.expandtabs(4)) > _COLUMNS:
+        if len(line.expandtabs(4)) > _COLUMNS and source.path not in _WIDE_C:
             yield f"{number}: is wider than {_COLUMNS} columns"
     for found in _C_FUNCTION.finditer(source.text):
         length = found[0].count("\n") + 1

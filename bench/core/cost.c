@@ -6,8 +6,8 @@
  *
  * DIRECTORY holds the cache file, best on tmpfs: then a plain pread of the same
  * bytes from the same file is the cheapest thing a hit could possibly be.  Each
- * figure is a median (measure.h).  The null control is the same loop with nothing
- * in it.
+ * figure is a median (measure.h).  The null control is the same loop with
+ * nothing in it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -58,7 +58,7 @@ must(FcStatus status, const char *what)
 		die(what);
 }
 
-/* ---- the candidates -------------------------------------------------------- */
+/* ---- the candidates ------------------------------------------------------ */
 
 static void
 nothing(void *context)
@@ -165,7 +165,10 @@ plain_pwrite(void *context)
 			die("write");
 }
 
-/* Fills go in batches as large as the ring of BLOCKS_SMALL; the writer's part is apart. */
+/*
+ * Fills go in batches as large as the ring of BLOCKS_SMALL; the writer's part
+ * is apart.
+ */
 #define BATCH 8
 
 static uint64_t filling_ns;
@@ -254,8 +257,8 @@ stage(Bench *bench)
 }
 
 /*
- * The policy would not write blocks that are read once.  Here it has to: what is
- * measured is a fill.
+ * The policy would not write blocks that are read once.  Here it has to: what
+ * is measured is a fill.
  */
 static unsigned
 choose_always(const FcReplacementPlace *place, const FcCandidate *candidate,
@@ -268,7 +271,7 @@ choose_always(const FcReplacementPlace *place, const FcCandidate *candidate,
 
 static FcReplacement willing;
 
-/* ---- running ---------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------- */
 
 /* A cache of this many blocks, the index full, on a file if there is one. */
 static void

@@ -1,19 +1,21 @@
 /*
  * curve.c
- *		How right the miss-ratio curve is, and what it costs, on recorded streams.
+ *		How right the miss-ratio curve is on recorded streams, and its cost.
  *
  *	curve STREAM.u32 ...
  *
- * A stream is one little-endian u32 per request: bits 0-30 a block id, bit 31 = a
- * write, which is not a request here.  The exact curve is computed beside it: for
- * each request the number of other blocks since the block's last one (Mattson).
- * Error: of the miss ratio, at 50 sizes, each 2 % of the stream's blocks more; for 16
- * samples, since which blocks are in one is luck: the mean of all, that of the worst
- * sample, and the largest at any size.
+ * A stream is one little-endian u32 per request: bits 0-30 a block id, bit 31 =
+ * a write, which is not a request here.  The exact curve is computed beside it:
+ * for each request the number of other blocks since the block's last one
+ * (Mattson).
  *
- * Cost: CPU of a request, all included but the clock's part, which is asked once
- * for each block of the sample; "unsampled" is a request that is not in it.  The
- * null control reads the stream and does nothing.
+ * Error: of the miss ratio, at 50 sizes, each 2 % of the stream's blocks more;
+ * for 16 samples, since which blocks are in one is luck: the mean of all, that
+ * of the worst sample, and the largest at any size.
+ *
+ * Cost: CPU of a request, all included but the clock's part, which is asked
+ * once for each block of the sample; "unsampled" is a request that is not in
+ * it.  The null control reads the stream and does nothing.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

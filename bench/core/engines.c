@@ -4,11 +4,11 @@
  *
  *	engines DIRECTORY...
  *
- * Plain pread, Linux AIO (core's queue) and io_uring, one slot at a time and 16 at
- * once, from a cache file in each directory, with O_DIRECT where the file system
- * takes it.  io_uring is given every advantage a process of its own could use:
- * registered file and memory, one call that submits and waits.  The decision
- * record on engines rests on this table.
+ * Plain pread, Linux AIO (core's queue) and io_uring, one slot at a time and 16
+ * at once, from a cache file in each directory, with O_DIRECT where the file
+ * system takes it.  io_uring is given every advantage a process of its own
+ * could use: registered file and memory, one call that submits and waits.  The
+ * decision record on engines rests on this table.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -67,7 +67,7 @@ page(const Bench *bench, int i)
 	return bench->pages + (size_t) i * FC_BLOCK_SIZE;
 }
 
-/* ---- io_uring ---------------------------------------------------------------- */
+/* ---- io_uring ------------------------------------------------------------ */
 
 static void *
 map_ring(int fd, size_t size, off_t what)
@@ -192,7 +192,7 @@ registered_16(void *context)
 	ring_reads(context, BATCH, true);
 }
 
-/* ---- the others ------------------------------------------------------------------ */
+/* ---- the others ---------------------------------------------------------- */
 
 static void
 plain(void *context)

@@ -1,9 +1,10 @@
 /*
  * memory.c
- *		What a cached block costs in memory, all included, for caches of all sizes.
+ *		What a cached block costs in memory, all included, by the cache's size.
  *
- * The size is what core asks its host for, with the advice's; that the host maps no
- * more for it is tested in a server (tests/cluster/bridge/test_resize.py).
+ * The size is what core asks its host for, with the advice's; that the host
+ * maps no more for it is tested in a server
+ * (tests/cluster/bridge/test_resize.py).
  *
  * SPDX-License-Identifier: PostgreSQL
  */

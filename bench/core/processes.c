@@ -1,6 +1,6 @@
 /*
  * processes.c
- *		What a hit and a miss cost when 1, 2, 4 and 8 processes work on one cache:
+ *		What a hit and a miss cost when 1, 2, 4 and 8 processes use one cache:
  *		ns of CPU per call, beside a plain pread of the same slots.
  *
  *	processes DIRECTORY
@@ -9,9 +9,9 @@
  * lines that travel between processors do.  With more processes than processors
  * they take turns, which costs caches as well; plain pread shows how much.
  *
- * A miss is a look-up of a block that is not there and the call that offers it to
- * the cache, whatever the policy makes of it; the read of the disk is not in it, nor
- * is the writer's work.
+ * A miss is a look-up of a block that is not there and the call that offers it
+ * to the cache, whatever the policy makes of it; the read of the disk is not in
+ * it, nor is the writer's work.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

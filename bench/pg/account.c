@@ -4,18 +4,20 @@
  *
  *	account
  *
- * Calls the extension's hooks as the server's import table would, without a server,
- * next to libc's own functions: a read of a block that the file does not have and a
- * write of nothing, so that the kernel's part is small; and a write of one byte at the
- * file's end, for which the accounting asks the kernel where that is.  "off" and "on"
- * are pgflash.account; the limit is 150 ns for a call that is on, alone or in company.
- * The null control is libc against libc.
+ * Calls the extension's hooks as the server's import table would, without a
+ * server, next to libc's own functions: a read of a block that the file does
+ * not have and a write of nothing, so that the kernel's part is small; and a
+ * write of one byte at the file's end, for which the accounting asks the kernel
+ * where that is.  "off" and "on" are pgflash.account; the limit is 150 ns for a
+ * call that is on, alone or in company.  The null control is libc against libc.
  *
  *	alone		nobody else
- *	shared		a process on another processor reads and writes the same relation all the
- *				time
- *	same copies	likewise, but both count in the same cache lines: what copies are for
- *	crowd		two processes for each processor do so, and all run where they may
+ *	shared		a process on another processor reads and writes the same
+ *				relation all the time
+ *	same copies	likewise, but both count in the same cache lines: what copies
+ *				are for
+ *	crowd		two processes for each processor do so, and all run where they
+ *				may
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -235,7 +237,7 @@ make_memory(void)
 	account_create(shared_memory, 0);
 }
 
-/* ---- company ------------------------------------------------------------------ */
+/* ---- company ------------------------------------------------------------- */
 
 #define ANYWHERE    (-1)
 #define COMPANY_MAX 64
@@ -282,7 +284,9 @@ keep_company(int nth, pid_t parent)
 	_exit(0);
 }
 
-/* Print how busy the others were, since a busy machine may keep them waiting. */
+/*
+ * Print how busy the others were, since a busy machine may keep them waiting.
+ */
 static void
 report_with(const char *of, int count, int nth)
 {

@@ -4,12 +4,12 @@
  *
  *	hooks [--format json]
  *
- * Links the extension's hooks without a server and calls them next to libc's own
- * functions: a read of a block that an empty file does not have, so that the
- * kernel's part is small; an open with its close.  "off": no cache is configured;
- * "watched": likewise, but reads are watched for the advice, by a curve that has
- * seen 4 million blocks; "offline": there is a cache, but its mode is offline.  The
- * null control is libc against libc.
+ * Links the extension's hooks without a server and calls them next to libc's
+ * own functions: a read of a block that an empty file does not have, so that
+ * the kernel's part is small; an open with its close.  "off": no cache is
+ * configured; "watched": likewise, but reads are watched for the advice, by a
+ * curve that has seen 4 million blocks; "offline": there is a cache, but its
+ * mode is offline.  The null control is libc against libc.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -4,10 +4,10 @@
  *
  *	LD_PRELOAD=build/libpage.so postgres
  *
- * What looks is the server's own pg_checksum_page(), as its build made it.  So this
- * is a library for a server's executable to load; it measures, and the server does
- * not start.  Beside it a plain pread of a page that is in memory, the cheapest thing
- * that a read of a disk could be.
+ * What looks is the server's own pg_checksum_page(), as its build made it.  So
+ * this is a library for a server's executable to load; it measures, and the
+ * server does not start.  Beside it a plain pread of a page that is in memory,
+ * the cheapest thing that a read of a disk could be.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

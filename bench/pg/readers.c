@@ -4,10 +4,11 @@
  *
  *	readers FILE SIZE DEPTH READERS SECONDS AT_ONCE
  *
- * Each of READERS processes keeps reading DEPTH pieces of SIZE bytes from random
- * places of FILE at once, by Linux AIO.  When AT_ONCE of them are done, others take
- * their place: DEPTH is as a scan waits for a run, 1 keeps the device as busy as can
- * be.  Prints bytes per second, and the CPU seconds of all.
+ * Each of READERS processes keeps reading DEPTH pieces of SIZE bytes from
+ * random places of FILE at once, by Linux AIO.  When AT_ONCE of them are done,
+ * others take their place: DEPTH is as a scan waits for a run, 1 keeps the
+ * device as busy as can be.  Prints bytes per second, and the CPU seconds of
+ * all.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

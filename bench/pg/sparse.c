@@ -2,9 +2,9 @@
  * sparse.c
  *		Make a cache file of any size on a disk that has not the room.
  *
- * Preloaded into a server, it gives files of 8 GB and more their length without the
- * space: what is not written is a hole.  All else that is reserved is reserved, the
- * cache's memory and the map behind the blocks among it.
+ * Preloaded into a server, it gives files of 8 GB and more their length without
+ * the space: what is not written is a hole.  All else that is reserved is
+ * reserved, the cache's memory and the map behind the blocks among it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

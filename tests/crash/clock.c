@@ -2,8 +2,9 @@
  * clock.c
  *		A clock that is set while a server runs: a library to preload.
  *
- *	CLOCK_STATE	a file that holds one number, by how many seconds the time of day is
- *				off; every process of the server maps it, the test changes it
+ *	CLOCK_STATE	a file that holds one number, by how many seconds the time of
+ *				day is off; every process of the server maps it, the test
+ *				changes it
  *
  * Only the time of day moves, as it does when somebody sets it or a machine's
  * clock is corrected: CLOCK_MONOTONIC and the others go on.

@@ -2,23 +2,24 @@
  * faults.c
  *		A flash device, or a disk, that makes mistakes: a library to preload.
  *
- * Calls on files below one path can be made to fail, to come back short, to write
- * only a part or to the wrong place, and to take long.  What shall happen stands in
- * a small file that every process of the server maps and the test writes, so it
- * changes while they run.
+ * Calls on files below one path can be made to fail, to come back short, to
+ * write only a part or to the wrong place, and to take long.  What shall happen
+ * stands in a small file that every process of the server maps and the test
+ * writes, so it changes while they run.
  *
  *	FAULTS_STATE	the small file: a struct Faults
  *	FAULTS_PATH		the file, or the folder, whose calls are concerned
  *
- * One fault is on at a time: which calls (a set), at which offsets, after how many
- * that go well, how often.  Linux AIO is met in syscall(), where it is made: a
- * request that shall go wrong is replaced by a copy, and its answer is put right
- * when io_getevents() brings it, so that it looks as the device's own.
+ * One fault is on at a time: which calls (a set), at which offsets, after how
+ * many that go well, how often.  Linux AIO is met in syscall(), where it is
+ * made: a request that shall go wrong is replaced by a copy, and its answer is
+ * put right when io_getevents() brings it, so that it looks as the device's
+ * own.
  *
  * Delays are where they make a race wide: a read sleeps after it has got its
- * bytes, a write before it has put them.  (How long devices take is otherwise the
- * business of the lab's emulator.)  Which file a descriptor is of is asked of
- * /proc at every call; when no fault is on, a call costs one comparison.
+ * bytes, a write before it has put them.  (How long devices take is otherwise
+ * the business of the lab's emulator.)  Which file a descriptor is of is asked
+ * of /proc at every call; when no fault is on, a call costs one comparison.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -153,7 +154,7 @@ begin(void)
 	faults = memory;
 }
 
-/* ---- is it this call's turn? ------------------------------------------------ */
+/* ---- is it this call's turn? --------------------------------------------- */
 
 static bool
 is_target(const char *path)
@@ -242,7 +243,7 @@ fail(void)
 	return -1;
 }
 
-/* ---- what goes wrong with bytes ------------------------------------------------ */
+/* ---- what goes wrong with bytes ------------------------------------------ */
 
 static void *
 scratch_of(size_t size)
@@ -256,8 +257,8 @@ scratch_of(size_t size)
 }
 
 /*
- * What a torn write leaves: the first bytes new, the others as they were.  It is
- * written as a whole, so that O_DIRECT does not mind where it is torn.
+ * What a torn write leaves: the first bytes new, the others as they were.  It
+ * is written as a whole, so that O_DIRECT does not mind where it is torn.
  */
 static void *
 torn(int fd, const void *buffer, size_t size, off_t offset)
@@ -289,7 +290,7 @@ flip_vector(const struct iovec *iov, size_t size)
 	((unsigned char *) iov->iov_base)[at] ^= 0x10;
 }
 
-/* ---- calls ------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 static int
 open_or_fail(const char *path, int flags, mode_t mode)
@@ -355,7 +356,9 @@ pwrite(int fd, const void *buffer, size_t size, off_t offset)
 	return real.pwrite(fd, buffer, size, offset);
 }
 
-/* Vectors fail or bring a wrong bit: slots are read and written in one piece. */
+/*
+ * Vectors fail or bring a wrong bit: slots are read and written in one piece.
+ */
 ssize_t
 preadv(int fd, const struct iovec *iov, int count, off_t offset)
 {
@@ -433,7 +436,7 @@ int fallocate64(int, int, off64_t, off64_t) __attribute__((alias("fallocate")));
 int posix_fallocate64(int, off64_t, off64_t)
 	__attribute__((alias("posix_fallocate")));
 
-/* ---- Linux AIO ------------------------------------------------------------------ */
+/* ---- Linux AIO ----------------------------------------------------------- */
 
 static Struck *
 free_struck(void)

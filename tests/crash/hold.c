@@ -3,15 +3,15 @@
  *		A write that is held up while others go on: a library to preload.
  *
  *	HOLD_FOLDER		how the test and a held process talk, by files in it:
- *		here	made by the test: the inode and the first and last offset of the writes
- *				that are held
+ *		here	made by the test: the inode and the first and last offset of
+ *				the writes that are held
  *		before	made by us: a process stands before such a write
  *		write	made by the test: it may write
  *		after	made by us: it has written, and has not returned
  *		go		made by the test: it may return, and is held no more
  *
- * Else it never returns: the test kills it.  That is what a machine too busy to run a
- * process between two instructions looks like.
+ * Else it never returns: the test kills it.  That is what a machine too busy to
+ * run a process between two instructions looks like.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -2,10 +2,10 @@
  * power.c
  *		What a power cut needs to know: a library to preload.
  *
- * A power cut loses any part of what was written and not yet synced.  To play one,
- * it must be known what stood in the files before: each write of a watched file is
- * preceded by a record with the bytes that it overwrites, and with the size and the
- * change time that its inode had.  After kill -9 of all processes
+ * A power cut loses any part of what was written and not yet synced.  To play
+ * one, it must be known what stood in the files before: each write of a watched
+ * file is preceded by a record with the bytes that it overwrites, and with the
+ * size and the change time that its inode had.  After kill -9 of all processes
  * tests/support/power.py puts a random part of them back.
  *
  *	POWER_FOLDER	where the records go; on the file system of what is watched
@@ -16,14 +16,15 @@
  *	log.<pid>	the records of one process, so that only its end can be torn
  *	kept/<n>	links to removed files, so that no inode number is used again
  *	boot_id		read in place of the kernel's, if it is there
- *	ctimes		change times that fstat() and stat() report in place of the real ones,
- *				which no call can set: those of files that have not been changed since
+ *	ctimes		change times that fstat() and stat() report in place of the
+ *				real ones, which no call can set: those of files that have not
+ *				been changed since
  *
- * A sync takes its number before it begins and records it when it has succeeded:
- * what that file was written before is safe then.  Which file is meant is asked of
- * the kernel at every call; buffers lie on the stack, since a signal handler may
- * cut off a call and write itself.  Writes by stdio are not seen and count as safe.
- * So is a file's name, once the file was synced.
+ * A sync takes its number before it begins and records it when it has
+ * succeeded: what that file was written before is safe then.  Which file is
+ * meant is asked of the kernel at every call; buffers lie on the stack, since a
+ * signal handler may cut off a call and write itself.  Writes by stdio are not
+ * seen and count as safe.  So is a file's name, once the file was synced.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -207,7 +208,7 @@ begin(void)
 	read_change_times();
 }
 
-/* ---- which file is it? ----------------------------------------------------- */
+/* ---- which file is it? --------------------------------------------------- */
 
 static bool
 is_watched(const char *path)
@@ -258,7 +259,7 @@ changed_ns(const struct stat *status)
 	return real_ns;
 }
 
-/* ---- records ----------------------------------------------------------------- */
+/* ---- records ------------------------------------------------------------- */
 
 static void
 append(Record *record, const void *data)
@@ -386,7 +387,7 @@ synced(int fd, int (*sync)(int))
 	return result;
 }
 
-/* ---- names ------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 /* This name is about to be taken from its file. */
 static void
@@ -502,7 +503,7 @@ rename(const char *from, const char *to)
 	return real.rename(from, to);
 }
 
-/* ---- changes ------------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------- */
 
 static off_t
 position(int fd)
@@ -646,7 +647,7 @@ int posix_fallocate64(int, off64_t, off64_t)
 	__attribute__((alias("posix_fallocate")));
 FILE *fopen64(const char *, const char *) __attribute__((alias("fopen")));
 
-/* ---- change times --------------------------------------------------------------- */
+/* ---- change times -------------------------------------------------------- */
 
 static int
 report(int result, struct stat *status)
@@ -678,7 +679,7 @@ stat(const char *path, struct stat *status)
 int fstat64(int, struct stat64 *) __attribute__((alias("fstat")));
 int stat64(const char *, struct stat64 *) __attribute__((alias("stat")));
 
-/* ---- Linux AIO -------------------------------------------------------------------- */
+/* ---- Linux AIO ----------------------------------------------------------- */
 
 static void
 will_submit(long count, struct iocb **requests)

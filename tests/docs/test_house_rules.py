@@ -228,6 +228,12 @@ def test_a_page_that_prints_a_number_by_itself_is_found(path: str, text: str) ->
     assert found.endswith("[numbers_are_printed_by_one_rule]")
 
 
+@pytest.mark.parametrize("folder", ["bench/core", "emulator/src", "extension/src", "tests/crash"])
+def test_c_of_any_room_fits_the_screen(folder: str) -> None:
+    (found,) = complaints(f"{folder}/x.c", ESSAY + "/* " + 80 * "-" + " */\n")
+    assert found.endswith("is wider than 80 columns [c_fits_the_screen]")
+
+
 @pytest.mark.parametrize(
     "path",
     [
