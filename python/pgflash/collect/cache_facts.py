@@ -14,11 +14,6 @@ from pgflash.session import Connection, find_extension
 _CACHE = "select * from {schema}.pgflash_cache"
 _DEVICES = "select * from {schema}.pgflash_cache_devices"
 _BENEFIT = "select * from {schema}.pgflash_cache_benefit where period = 'start'::text"
-#: A standby does not have them all.
-_WORKERS = """
-select backend_type from pg_catalog.pg_stat_activity
- where backend_type like 'pgflash%' and not pg_catalog.pg_is_in_recovery()
-"""
 #: A standby takes no snapshots.
 _AGE = """
 select extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.max(taken_at))::float8 as age_s
@@ -46,13 +41,11 @@ def read_pgflash(connection: Connection) -> PgflashState:
     try:
         age_s = _rows(connection, schema, _AGE)[0]["age_s"]
         (cache,) = _rows(connection, schema, _CACHE)
-        seen = frozenset(str(row["backend_type"]) for row in _rows(connection, schema, _WORKERS))
         return PgflashState(
             cache=CacheFacts(
                 cache=cache,
                 devices=tuple(_rows(connection, schema, _DEVICES)),
                 benefit=next(iter(_rows(connection, schema, _BENEFIT)), None),
-                workers=seen or None,
             ),
             snapshot_age_s=None if age_s is None else float(str(age_s)),
         )

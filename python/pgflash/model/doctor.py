@@ -184,8 +184,6 @@ class CacheFacts:
     devices: tuple[Mapping[str, object], ...] = ()
     #: The row of pgflash_cache_benefit for the time since the start; None if there is none.
     benefit: Mapping[str, object] | None = None
-    #: Types of the library's workers that run; None on a standby, and where the role sees none.
-    workers: frozenset[str] | None = None
 
     def text(self, column: str) -> str:
         """Return a column of pgflash_cache as text, "" for null."""

@@ -287,8 +287,6 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("cache-file", replace(SOUND, cache=replace(CACHE, devices=(BYPASSED,))), Outcome.WARNING,
      "pgflash_cache_devices"),
     ("cache-workers", cache(writer_running=False), Outcome.WARNING, "max_worker_processes = 16"),
-    ("cache-workers", replace(SOUND, cache=replace(CACHE, workers=frozenset({"pgflash"}))),
-     Outcome.WARNING, "max_worker_processes = 16"),
     ("page-cache-check", cache(page_cache_check="none"), Outcome.WARNING, "seccomp profile"),
     ("cache-size", cache(resize_reason="the device is full"), Outcome.WARNING, "cache_size"),
     ("cache-benefit", saved(flash_read_ms=50_000.0), Outcome.WARNING, "pgflash devices"),

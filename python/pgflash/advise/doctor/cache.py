@@ -8,7 +8,7 @@ from pgflash.advise.doctor.lasting import set_parameter
 from pgflash.advise.doctor.rules import SERVER, Rule, found, good, unknown
 from pgflash.analyze.rules_flash import FASTER_MIN
 from pgflash.model.doctor import CacheFacts, Diagnosis, DoctorFacts, Outcome
-from pgflash.model.words import duration, listed, percent, size, things
+from pgflash.model.words import duration, percent, size, things
 
 CACHE = "flash cache"
 
@@ -113,34 +113,21 @@ def devices(cache: CacheFacts) -> Iterator[Diagnosis]:
             )
 
 
-#: Those that run besides the writer, whatever the cache's mode.
-_WORKERS = {"pgflash", "pgflash policies", "pgflash sampler", "pgflash snapshots"}
-_WRITER = "pgflash writer"
-
-
 def workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Check whether the library's workers run."""
+    """Check whether the process that writes to flash runs."""
     if facts.cache is None or not _is_wanted(facts):
         return
-    seen = facts.cache.workers
-    needed = set() if seen is None else _WORKERS - seen
-    if facts.server.number("pgflash.sample_memory") == 0:
-        needed.discard("pgflash sampler")
-    if facts.cache.cache.get("writer_running") is False:
-        needed.add(_WRITER)
-    if not needed:
-        yield good("cache-workers", CACHE, "The background workers run.")
+    if facts.cache.cache.get("writer_running") is not False:
+        yield good("cache-workers", CACHE, "The process that writes to flash is running.")
         return
     now = int(facts.server.number("max_worker_processes") or 0)
-    missing = listed([f'"{name}"' for name in sorted(needed)])
     yield found(
         "cache-workers",
         Outcome.WARNING,
         CACHE,
-        f"The background {'worker' if len(needed) == 1 else 'workers'} {missing} "
-        f"{'is' if len(needed) == 1 else 'are'} not running.",
-        reason=f"{'Nothing is put into the cache. ' if _WRITER in needed else ''}Usually "
-        "max_worker_processes is too low: pgflash needs up to seven.",
+        'The background worker "pgflash writer" is not running.',
+        reason="Nothing is put into the cache. Usually max_worker_processes is too low: pgflash "
+        "needs up to seven.",
         source=f"{_GUIDE}, Modes",
         commands=(
             "-- on standbys first: one that has less than its primary stops",
