@@ -208,9 +208,11 @@ def test_a_load_brings_every_batch_and_archives_it_twice(server: Server) -> None
     assert number(server, "SELECT count(*) FROM load.orders") == orders
     assert len(bulk_consistency.check(server.conninfo())) == 6
     # The tables have grown by what was asked for, and the base was as large as it should be.
+    # Where several sessions wait to extend a table, PostgreSQL adds blocks that stay empty.
     lines = number(server, "SELECT pg_relation_size('load.lineitem')")
     grown = lines + number(server, "SELECT pg_relation_size('load.orders')")
-    assert grown == pytest.approx((LOAD.base_mb + LOAD.load_mb) * 2**20, rel=0.1)
+    asked = (LOAD.base_mb + LOAD.load_mb) * 2**20
+    assert 0.9 * asked < grown < 1.3 * asked
     assert number(server, "SELECT load.await_archiver(0) * 0") == 0
     assert number(server, "SELECT failed_count FROM pg_stat_archiver") == 0
     assert missing_copies(server.base.parent / "copies") == set()
