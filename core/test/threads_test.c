@@ -30,15 +30,17 @@
  * replacement_gittins.c: what it has learned, in shared memory.  A lost count
  * makes an estimate worse, and no block wrong.
  *
- * same_id: readers of the table of files compare a file's identity while its
- * number may be given to another file.  fc_file_find() reads the generation
- * before and after, with a fence between.
+ * same_id, give_number: readers of the table of files compare a file's identity
+ * while its number may be given to another file.  fc_file_find() reads the
+ * generation before and after, with a fence between.  (Both, since only the
+ * later access is always known by name.)
  *
  * candidate_of: the relation of a block that may be evicted, for the estimate
  * above.
  */
 static const char judged[] = "race:replacement_gittins.c\n"
 							 "race:^same_id$\n"
+							 "race:^give_number$\n"
 							 "race:^candidate_of$\n";
 
 /* ThreadSanitizer's library looks for them. */
@@ -49,7 +51,7 @@ extern EXPORTED const char *__tsan_default_suppressions(void);
 const char *
 __tsan_default_options(void)
 {
-	return "halt_on_error=1:exitcode=66:print_suppressions=0";
+	return "halt_on_error=1:exitcode=66:print_suppressions=0:history_size=7";
 }
 
 const char *
