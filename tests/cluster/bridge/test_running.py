@@ -168,7 +168,7 @@ def fill_item(server: CachedServer) -> None:
     def missing() -> int:
         with server.server.connect() as connection:
             row = connection.execute(
-                "select pg_relation_size('item') / 8192 - sum(cached_blocks)"
+                "select pg_relation_size('item') / 8192 - coalesce(sum(cached_blocks), 0)"
                 " from pgflash_relations where relation = 'item'::regclass and fork = 'main'"
             ).fetchone()
         assert row is not None
