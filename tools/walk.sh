@@ -4,52 +4,28 @@
 #
 #	tools/walk.sh [FOLDER]      as root; needs debootstrap and a network
 #
-# FOLDER (/var/tmp/pgflash-walk) keeps the Debian with its PostgreSQL 15; each walk works on a
-# copy, in namespaces of its own, so that nothing is left running or mounted, however it ends.
-# In it a user with sudo clones this repository's last commit and runs README's commands: blocks
-# marked `sh` in one shell, blocks marked `sql` in the database app.  Then come the pages on
-# upgrade and removal, the tutorial, and common mistakes.
+# FOLDER (/var/tmp/pgflash-walk) keeps the Debian with its PostgreSQL 15; each walk works on a copy,
+# in separate namespaces, so that nothing is left running or mounted, however it ends. In it a user
+# with sudo clones this repository's last commit and runs README's commands: blocks marked `sh` in
+# one shell, blocks marked `sql` in the database app.  Then come the pages on upgrade and removal,
+# the tutorial, and common mistakes.
 set -eu
 clone=$(realpath "$(dirname "$0")/..")
-
-fail()
-{
-	printf 'walk: %s\n' "$@" >&2
-	exit 1
-}
+. "$clone/tools/debians.sh"
 
 # ---- outside: make the Debian, and go in
 
 if [ "${1:-}" != inside ]; then
 	folder=${1:-/var/tmp/pgflash-walk}
-	[ "$(id -u)" = 0 ] || fail 'it takes root: a Debian is made and entered by chroot'
-	command -v debootstrap >/dev/null || fail 'apt-get install debootstrap'
+	need_debians
 	mkdir -p "$folder"
-	if [ ! -e "$folder/debian" ]; then
-		mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)
-		rm -rf "$folder/debian.new"
-		debootstrap --variant=minbase --include=ca-certificates,git,sudo,postgresql-15,procps \
-			bookworm "$folder/debian.new" "$mirror" >"$folder/debootstrap.log" ||
-			fail "debootstrap failed: $folder/debootstrap.log"
-		mv "$folder/debian.new" "$folder/debian"
-	fi
+	[ -e "$folder/debian" ] ||
+		make_debian bookworm "$folder/debian" ca-certificates,git,sudo,postgresql-15,procps ||
+		fail "debootstrap failed: $folder/debian.debootstrap.log"
 	rm -rf "$folder/walk"
 	cp -a --reflink=auto "$folder/debian" "$folder/walk"
-	mkdir "$folder/walk/repository"
-	# How this machine reaches the network, the walk does too.
-	for file in /etc/resolv.conf /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
-		[ ! -e "$file" ] || cp -L "$file" "$folder/walk$file"
-	done
-	git -C "$clone" archive --format=tar HEAD tools/walk.sh | tar -x -C "$folder/walk"
-	exec unshare --mount --pid --fork --kill-child -- bash -euc '
-		cd "$1"
-		mount --bind . . && cd "$1"
-		mount --bind "$2" repository
-		mount -t proc proc proc
-		mount --rbind /sys sys
-		mount --rbind /dev dev
-		mount -t tmpfs shm dev/shm
-		exec chroot . /tools/walk.sh inside' walk "$folder/walk" "$clone"
+	enter_debian "$folder/walk" walk.sh --
+	exit
 fi
 
 # ---- inside: a machine with a server, and a user
@@ -73,7 +49,7 @@ user()
 	yes | su - dba -c "set -eux; cd pgflash; $1"
 }
 
-# blocks KIND PAGE: the blocks of a page that are marked so, without indentation.
+# blocks KIND PAGE: the blocks of a page with this mark, without indentation.
 blocks()
 {
 	awk -v mark="$1" '$1 == "```" mark { on = 1; match($0, /^ */); next }
@@ -122,6 +98,10 @@ walk 'the cache serves' test "$(ask 'SELECT mode FROM pgflash_cache')" = serve
 walk 'the command, by the user' user 'cd /; PGDATABASE=app pgflash snapshot'
 walk 'the command, by the server'"'"'s user' user 'sudo -u postgres pgflash devices --dsn dbname=app'
 walk 'make install without sudo, when all is there' user 'make install PG_CONFIG=/usr/bin/pg_config'
+walk 'make extension for another major' user 'make extension PG=17'
+walk 'the lab on the server of Debian' user 'make extension PG_CONFIG=/usr/bin/pg_config
+	.venv/bin/pgflash lab run oltp-approaches --pg-config /usr/bin/pg_config --set warehouses=2 --set clients=4 \
+		--set warmup_s=2 --set measure_s=5 --set approaches=baseline,flash-cache'
 walk "the query of $install_guide" ask "$(blocks sql $install_guide)"
 walk 'the shell commands of docs/guide/upgrade.md' user "$(blocks sh docs/guide/upgrade.md)"
 walk 'the SQL of docs/guide/upgrade.md' ask "$(blocks sql docs/guide/upgrade.md)"
