@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What is made of definitions/: one module for each kind of file, with a function generated().
+"""The files generated from definitions/: one module for each kind, with a function generated().
 
 generated() returns the whole content of each file that it makes, so a file can be written or
 compared. A file is either generated entirely or has generated parts between two marked lines; see
@@ -13,5 +13,5 @@ ROOT = Path(__file__).resolve().parents[2]
 #: The declarations.
 DEFINITIONS = ROOT / "definitions"
 
-#: The first words of what says that a file is generated, in every language's comment.
+#: The first words of the comment, in every language, that says that a file is generated.
 NOTICE = "Generated from definitions/ by `make generate`."

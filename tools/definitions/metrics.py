@@ -17,11 +17,15 @@ REFERENCE = ROOT / "docs/reference/metrics.md"
 
 def generated() -> dict[Path, str]:
     """Return the module and the page with their lists of metrics."""
-    metrics = dict(_metrics())
     return {
-        MODULE: with_parts(MODULE, {"metrics": "".join(_in_python(metrics))}),
-        REFERENCE: with_parts(REFERENCE, {"metrics": "".join(_in_markdown(metrics))}),
+        MODULE: with_parts(MODULE, {"metrics": "".join(_in_python(metrics()))}),
+        REFERENCE: with_parts(REFERENCE, {"metrics": "".join(_in_markdown(metrics()))}),
     }
+
+
+def metrics() -> Mapping[str, Mapping[str, Any]]:
+    """Return the declarations of the metrics by their names."""
+    return dict(_metrics())
 
 
 def _metrics() -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -39,9 +43,9 @@ def _metrics() -> Iterator[tuple[str, Mapping[str, Any]]]:
             )
 
 
-def _in_python(metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _in_python(declared: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield "METRICS = (\n"
-    for name, facts in metrics.items():
+    for name, facts in declared.items():
         yield f'    Metric(\n        name="{name}",\n        kind=Kind.{facts["kind"].upper()},\n'
         if unit := facts.get("unit"):
             yield f'        unit="{unit}",\n'
@@ -50,14 +54,16 @@ def _in_python(metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"        labels=({quoted}{',' if len(labels) == 1 else ''}),\n"
         if column := facts.get("column"):
             yield f'        column="{column}",\n'
+        if prefix := facts.get("columns"):
+            yield f'        columns="{prefix}",\n'
         text = python_string(facts["help"], indent=8, before=len("help="))
         yield f"        help={text},\n    ),\n"
     yield ")\n"
 
 
-def _in_markdown(metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _in_markdown(declared: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield "\n| metric | kind | labels | what it is |\n|---|---|---|---|\n"
-    for name, facts in metrics.items():
+    for name, facts in declared.items():
         labels = ", ".join(f"`{label}`" for label in facts.get("labels", ()))
         yield f"| `{name}` | {facts['kind']} | {labels} | {facts['help']} |\n"
     yield "\n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Files of which parts are generated.
+"""Files with generated parts.
 
-A part stands between two lines of the file, `BEGIN generated: NAME` and `END generated: NAME`,
+A part is between two lines of the file, `BEGIN generated: NAME` and `END generated: NAME`,
 each in a comment of the file's language.
 """
 

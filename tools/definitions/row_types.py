@@ -53,7 +53,7 @@ def _head(name: str, what: str) -> str:
 
 
 def _enum(of: str, columns: Sequence[Column]) -> str:
-    """Return the numbers of columns, and last how many there are."""
+    """Return the numbers of the columns, and finally their count."""
     names = [f"\t{of}_ROW_{column.name}".upper() for column in columns]
     return "enum\n{\n" + ",\n".join([*names, f"\t{of}_COLUMNS".upper()]) + "\n};\n"
 

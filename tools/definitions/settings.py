@@ -14,7 +14,7 @@ REFERENCE = ROOT / "docs/reference/settings.md"
 
 Setting = dict[str, Any]
 
-#: By type: in C, and as PostgreSQL knows it.
+#: By type: its names in C and in PostgreSQL.
 C_TYPES = {
     "bool": ("bool", "PGC_BOOL"),
     "integer": ("int", "PGC_INT"),

@@ -59,7 +59,7 @@ def generated() -> dict[Path, str]:
 
 
 def check(one: Declared) -> None:
-    """Refuse a key, a gauge or another role of a column that the section has not."""
+    """Refuse a key, a gauge or another role of a column that the section does not have."""
     roles = {*one.get("key", ()), *one.get("gauges", ()), *one.get("ranked", ())}
     roles |= {*one.get("notes", ()), *one.get("sources", ())}
     columns = {*one.get("columns", ()), *one.get("counts", ())}

@@ -80,7 +80,7 @@ def _signature(function: Function) -> str:
 
 
 def _rights(view: View, function: Function) -> Iterator[str]:
-    """Yield the rights; a function is everybody's from the beginning, a view nobody's."""
+    """Yield the rights; by default everybody may call a function, and nobody may read a view."""
     signature = _signature(function)
     is_view = view.kind == "view"
     if view.readers == "everybody":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How generated C, Python and Markdown begin, and how C writes a string."""
+"""The first lines of generated C, Python and Markdown, and string literals of C."""
 
 import textwrap
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def python_head(summary: str) -> str:
 
 
 def python_string(text: str, *, indent: int, before: int) -> str:
-    """Return a literal that begins in some column, in as many lines as the formatter leaves it."""
+    """Return a literal that begins in a column, in as many lines as the formatter uses."""
     width = 100 - indent - before - len('"",')
     if len(text) <= width:
         return f'"{text}"'

@@ -15,7 +15,7 @@ SQL = ROOT / "extension/sql"
 #: The functions that return no rows.
 FUNCTIONS = ROOT / "extension/sql/functions.sql"
 
-#: What the name of a column in these units ends with.
+#: The endings of names of columns in these units.
 _SUFFIXES = {
     "milliseconds": r"_ms(_per_s)?$",
     "microseconds": r"_us$",
@@ -39,7 +39,7 @@ class Column:
     counter: bool = False
     #: Whether reports leave the counter out.
     detail: bool = False
-    #: Whether it is a metric of its own.
+    #: Whether it is also a metric.
     metric: bool = False
     #: Oracle's name of the statistic.
     oracle: str = ""
@@ -56,7 +56,7 @@ class Column:
 
     @property
     def comment(self) -> str:
-        """The meaning with all that belongs to it."""
+        """The meaning with its additions."""
         text = self.meaning
         if self.unit and self.unit not in text.lower():
             one_clause = re.fullmatch(r"[^;:.]+\.", text)
@@ -86,11 +86,11 @@ class View:
     kind: Literal["view", "table", "function"]
     meaning: str
     columns: tuple[Column, ...]
-    #: Those of them that are declared here.
+    #: Those that are declared here.
     own: tuple[Column, ...]
     function: Function | None = None
     readers: Literal["", "superuser", "pg_monitor", "everybody"] = ""
-    #: What follows the view's function in its FROM clause.
+    #: The text after the view's function in its FROM clause.
     joined: str = ""
 
     @property
@@ -125,7 +125,7 @@ def columns_of(name: str) -> tuple[Column, ...]:
 
 
 def _table(name: str, declared: Mapping[str, Any]) -> View:
-    """Return a table, with its columns' types, which stand in the script that creates it."""
+    """Return a table, with its columns' types, which are in the script that creates it."""
     scripts = "".join(path.read_text() for path in SQL.glob("*.sql"))
     (body,) = re.findall(rf"TABLE {name} \((.*?)\n\)", scripts, re.DOTALL)
     types = dict(re.findall(r"^\t(\w+) (\w+)", body, re.MULTILINE))
@@ -157,7 +157,7 @@ def views() -> Mapping[str, View]:
 
 
 def functions() -> Mapping[str, Function]:
-    """Return those that return no rows, with their arguments, which stand in their script."""
+    """Return those that return no rows, with their arguments, which are in their script."""
     meanings = tomllib.loads((DEFINITIONS / "functions.toml").read_text())
     created = dict(
         re.findall(r"^CREATE FUNCTION (\w+)\((.*?)\)", FUNCTIONS.read_text(), re.MULTILINE)

@@ -7,6 +7,7 @@ rings in the event loop.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -367,6 +368,13 @@ class _Routes:
         return answer
 
 
+class _Files(StaticFiles):
+    """Our files; starlette 0.46 fails on a name that no file can have."""
+
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        return ("", None) if "\0" in path else super().lookup_path(path)
+
+
 class _Stream(StreamingResponse):
     """A stream of events that reports its end, whether it had begun or not."""
 
@@ -375,8 +383,11 @@ class _Stream(StreamingResponse):
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # From ASGI 2.4 on, starlette waits for a write to fail when a client has gone, and with
+        # uvicorn 0.32 none ever does.  To an older server it listens.
+        listened = {**scope, "asgi": {**scope.get("asgi", {}), "spec_version": "2.3"}}
         try:
-            await super().__call__(scope, receive, send)
+            await super().__call__(listened, receive, send)
         finally:
             self._ended()
 
@@ -462,7 +473,7 @@ def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> AS
         routes=[
             *(Route(path, route, methods=["GET"]) for path, route in get),
             *(Route(path, route, methods=["POST"]) for path, route in post),
-            Mount("/static", StaticFiles(directory=_HERE / "static")),
+            Mount("/static", _Files(directory=_HERE / "static")),
         ],
         exception_handlers={
             HTTPException: routes.refused,

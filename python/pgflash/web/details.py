@@ -44,7 +44,7 @@ from pgflash.session import Connection, connect, said
 
 RANGE_MAX = timedelta(days=31)
 KEPT_MAX = 64
-#: What sessions did is known after seconds, the requests to files after ten.
+#: The activity of sessions is known after seconds, the requests to files after ten.
 SETTLED = timedelta(seconds=15)
 #: Maximum age of the cache's contents: viewers who look at them together cause one query.
 CACHE_KEPT_S = 2.0

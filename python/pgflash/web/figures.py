@@ -30,7 +30,7 @@ class Line:
     colour: str
     pattern: int
     divisor: float = 1.0
-    #: What the chart writes at its end, where its dashes do not tell it from all others.
+    #: The label at its end, if its dashes do not distinguish it from all others.
     label: str = ""
 
 

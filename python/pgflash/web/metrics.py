@@ -6,6 +6,9 @@ The older one has neither units nor the types info and stateset, whose metrics a
 a counter's name has its suffix in the head, too; and a histogram has its count even if the sum is
 unknown.
 
+The same metrics are read by other exporters with the queries in share/pgflash/monitoring, which are
+generated from the same declarations.
+
 Counters are the server's own, since it started; a scraper computes rates from them, and recognizes
 a restart.  Units are base units and part of the name.  Metrics are declared in
 definitions/metrics.toml; those that are columns of pgflash_cache are declared with the view.  A
@@ -65,11 +68,15 @@ class Metric:
     labels: tuple[str, ...] = ()
     #: The column of pgflash_cache that it is, if it is one.
     column: str = ""
+    #: It has a point for each column of pgflash_cache that begins so.
+    columns: str = ""
 
     def points(self, facts: Facts) -> Iterable[Point]:
         """Return the points there are."""
         if self.column:
             return _of_column(self, facts)
+        if self.columns:
+            return _of_columns(self, facts)
         return _POINTS[self.name](facts)
 
 
@@ -202,21 +209,26 @@ def _reads(facts: Facts) -> Iterator[Point]:
 
 
 def _syncs(facts: Facts) -> Iterator[Point]:
-    if facts.reading is not None and "wal sync" in facts.reading.latencies:
-        yield from _buckets(facts.reading.latencies["wal sync"], {}, None)
+    reading = facts.reading
+    if reading is not None and "wal sync" in reading.latencies:
+        seconds = None if reading.wal_sync_ms is None else reading.wal_sync_ms / 1000
+        yield from _buckets(reading.latencies["wal sync"], {}, seconds)
+
+
+#: Where the ranges of histograms end, which is the same for all servers and exporters.
+_ENDS_NS = tuple(2.0**power for power in range(10, 35))
 
 
 def _buckets(
     counts: Mapping[float, float], labels: Mapping[str, str], sum_s: float | None
 ) -> Iterator[Point]:
-    """Yield a histogram's points; each range ends at twice its beginning, where the next begins."""
-    running = 0.0
-    for lower_us, count in sorted(counts.items()):
-        running += count
-        upper_s = 2 * lower_us / 1e6 if lower_us > 0 else 1e-6
-        yield "_bucket", {**labels, "le": repr(upper_s)}, running
-    yield "_bucket", {**labels, "le": "+Inf"}, running
-    yield "_count", labels, running
+    """Yield a histogram's points; a range of the server's ends at twice its beginning."""
+    for end_ns in _ENDS_NS:
+        within = sum(count for lower_us, count in counts.items() if 2 * lower_us <= end_ns / 1000)
+        yield "_bucket", {**labels, "le": repr(end_ns / 1e9)}, within
+    total = sum(counts.values())
+    yield "_bucket", {**labels, "le": "+Inf"}, total
+    yield "_count", labels, total
     if sum_s is not None:
         yield "_sum", labels, sum_s
 
@@ -227,19 +239,16 @@ def _of_column(metric: Metric, facts: Facts) -> Iterator[Point]:
         yield "_total" if metric.kind is Kind.COUNTER else "", {}, found
 
 
-_EVICTIONS = {
-    "invalidated": "eviction_invalidated",
-    "aged out": "eviction_aged_out",
-    "buffer pinned": "eviction_buffer_pinned",
-}
+def _of_columns(metric: Metric, facts: Facts) -> Iterator[Point]:
+    (label,) = metric.labels
+    for name, found in (facts.reading.cache if facts.reading is not None else {}).items():
+        if name.startswith(metric.columns) and isinstance(found, int | float):
+            word = name.removeprefix(metric.columns).replace("_", " ")
+            yield "_total", {label: word}, found
+
+
 _MODES = ("serve", "passthrough", "offline")
-
-
-def _evictions(facts: Facts) -> Iterator[Point]:
-    for kind, name in _EVICTIONS.items():
-        found = None if facts.reading is None else facts.reading.cache.get(name)
-        if isinstance(found, int | float):
-            yield "_total", {"kind": kind}, found
+_DEVICE_STATES = ("in use", "bypassed", "missing", "failed")
 
 
 def _modes(facts: Facts) -> Iterator[Point]:
@@ -247,6 +256,22 @@ def _modes(facts: Facts) -> Iterator[Point]:
     if mode:
         for one in _MODES:
             yield "", {"pgflash_cache_mode": one}, float(one == mode)
+
+
+def _configured(facts: Facts) -> Iterator[Point]:
+    cache = {} if facts.reading is None else facts.reading.cache
+    if "cache_file" in cache:
+        yield "", {}, float(cache["cache_file"] is not None)
+
+
+def _device_states(facts: Facts) -> Iterator[Point]:
+    for file, state in (facts.reading.devices if facts.reading is not None else {}).items():
+        for one in _DEVICE_STATES:
+            yield (
+                "",
+                {"cache_file": file, "pgflash_cache_device_state": one},
+                float(one == state),
+            )
 
 
 def _saved(column: str, unit: float) -> Callable[[Facts], Iterator[Point]]:
@@ -275,7 +300,8 @@ _POINTS: Mapping[str, Callable[[Facts], Iterable[Point]]] = {
     "pgflash_cache_mode": _modes,
     "pgflash_cache_saved_seconds": _saved("saved_ms", 1000),
     "pgflash_cache_saved_ratio": _saved("saved_share", 1),
-    "pgflash_cache_evictions": _evictions,
+    "pgflash_cache_configured": _configured,
+    "pgflash_cache_device_state": _device_states,
     "pgflash_collector_viewers": lambda facts: [("", {}, float(facts.viewers))],
     "pgflash_collector_cpu_seconds": lambda facts: [("_total", {}, facts.cpu_s)],
     "pgflash_collector_reading_age_seconds": _one(
@@ -406,7 +432,26 @@ METRICS = (
         name="pgflash_cache_evictions",
         kind=Kind.COUNTER,
         labels=("kind",),
+        columns="eviction_",
         help="Blocks dropped, or kept because they were in use, by Oracle's kinds.",
+    ),
+    Metric(
+        name="pgflash_cache_insert_skips",
+        kind=Kind.COUNTER,
+        labels=("reason",),
+        columns="insert_skip_",
+        help="Blocks not added to the cache, by Oracle's reasons and ours.",
+    ),
+    Metric(
+        name="pgflash_cache_configured",
+        kind=Kind.GAUGE,
+        help="1 if pgflash.cache_file is set, else 0.",
+    ),
+    Metric(
+        name="pgflash_cache_device_state",
+        kind=Kind.STATESET,
+        labels=("cache_file", "pgflash_cache_device_state"),
+        help="The state of each cache file: in use, bypassed, missing or failed.",
     ),
     Metric(
         name="pgflash_cache_size_bytes",

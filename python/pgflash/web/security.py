@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who may ask for what: decided before any route is called.
+"""Rights on the page: decided before any route is called.
 
 A token is required, either once in a form (a session cookie follows) or with each request as
 `Authorization: Bearer`.  This holds on loopback, too, since every user of the machine can reach

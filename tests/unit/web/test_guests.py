@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Pages of other distributions: in the menu and behind the door where there are any."""
+"""Pages of other distributions: in the menu and behind the token, if there are any."""
 
 from dataclasses import replace
 

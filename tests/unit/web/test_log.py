@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What is said while the page is served: a line a minute about each thing, and nothing else."""
+"""The log of a served page: a line a minute about each subject, and nothing else."""
 
 import asyncio
 import logging

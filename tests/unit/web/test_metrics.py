@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Metrics are text in the format that was asked for, and what the readings hold."""
+"""Metrics are text in the requested format, and contain the values of the readings."""
 
 import re
 import time
@@ -40,7 +40,9 @@ READING = Reading(
         "flash_read_bytes": 2, "flash_writes": 3, "flash_write_bytes": 4, "flash_read_errors": 0,
         "saved_ms": 1500.0, "saved_share": 0.6,
         "flash_write_errors": 0, "read_timeouts": 0, "corrupt_slots": 0, "verify_mismatches": 0,
+        "cache_file": "/nvme/cache", "insert_skip_budget": 3, "insert_skip_not_useful": 4,
     },
+    devices={"/nvme/cache": "bypassed"},
 )  # fmt: skip
 FACTS = Facts(
     live=True,
@@ -109,6 +111,15 @@ def test_the_text_keeps_the_rules_and_says_what_was_read() -> None:
         'pgflash_cache_mode="passthrough"': 0,
         'pgflash_cache_mode="offline"': 0,
     }
+    assert found["pgflash_cache_configured"][""] == 1
+    assert found["pgflash_cache_evictions_total"]['kind="aged out"'] == 2
+    assert found["pgflash_cache_insert_skips_total"] == {
+        'reason="budget"': 3,
+        'reason="not useful"': 4,
+    }
+    assert {
+        labels: value for labels, value in found["pgflash_cache_device_state"].items() if value
+    } == {'cache_file="/nvme/cache",pgflash_cache_device_state="bypassed"': 1}
     assert found["pgflash_server_start_time_seconds"][""] == SERVER.started_at.timestamp()
 
 
@@ -121,15 +132,23 @@ def test_every_metric_is_there_if_it_is_known() -> None:
 def test_histograms_run_up_to_their_count_and_sum() -> None:
     found = parsed(render(FACTS))
     buckets = found["pgflash_read_latency_seconds_bucket"]
-    # 1 below 1 us, 4 more from 128 to 256, 5 more from 256 to 512.
+    # 1 below 1 us, 4 more from 128 to 256, 5 more from 256 to 512; ranges end at powers of 2 ns.
+    ends_s = [2**power / 1e9 for power in range(10, 35)]
     assert list(buckets.items()) == [
-        ('source="disk",le="1e-06"', 1),
-        ('source="disk",le="0.000256"', 5),
-        ('source="disk",le="0.000512"', 10),
+        *(
+            (f'source="disk",le="{end_s}"', 1 if end_s < 256e-6 else 5 if end_s < 512e-6 else 10)
+            for end_s in ends_s
+        ),
         ('source="disk",le="+Inf"', 10),
     ]
     assert found["pgflash_read_latency_seconds_count"] == {'source="disk"': 10}
     assert found["pgflash_read_latency_seconds_sum"] == {'source="disk"': 1.5}
+    # Without the time of syncs there is no sum, and so no count.
+    assert not [name for name in found if re.fullmatch("pgflash_wal_sync.*_(sum|count)", name)]
+    timed = replace(FACTS, reading=replace(READING, wal_sync_ms=3.0))
+    found = parsed(render(timed))
+    assert found["pgflash_wal_sync_latency_seconds_sum"] == {"": 0.003}
+    assert found["pgflash_wal_sync_latency_seconds_count"] == {"": 2}
 
 
 def test_what_is_odd_in_a_label_is_escaped() -> None:
@@ -141,7 +160,7 @@ def test_what_is_odd_in_a_label_is_escaped() -> None:
 def test_what_is_not_known_is_absent_and_not_zero() -> None:
     found = parsed(render(FACTS))
     assert "pgflash_cache_write_budget_left_bytes" not in found
-    bare = replace(READING, wal_bytes=None, flows={}, latencies={}, cache={})
+    bare = replace(READING, wal_bytes=None, flows={}, latencies={}, cache={}, devices={})
     found = parsed(render(replace(FACTS, reading=bare)))
     assert not [name for name in found if "cache" in name or "wal" in name or "request" in name]
     nothing = replace(FACTS, live=False, server=None, reading=None, waited_s={})
@@ -162,7 +181,7 @@ def test_names_and_units_are_by_the_conventions() -> None:
         assert not metric.name.endswith("_total")
         assert metric.help.endswith(".")
         if metric.kind is Kind.STATESET:
-            assert metric.labels == (metric.name,)
+            assert metric.labels[-1] == metric.name
 
 
 def test_the_labels_are_those_that_are_told_of() -> None:
@@ -203,7 +222,7 @@ def test_the_older_format_says_the_same() -> None:
     old = render_as(FACTS, TEXT)
 
     def told(text: str) -> set[str]:
-        """Return the points, without the one that grows older."""
+        """Return the points, without the one that ages."""
         lines = (line for line in text.splitlines() if not line.startswith("#"))
         return {line for line in lines if not line.startswith("pgflash_collector_reading_age")}
 

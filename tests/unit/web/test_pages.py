@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the pages say: figures name every flow and class, and words are those of the views."""
+"""The texts of pages: figures name every flow and class, in the words of the views."""
 
 import json
 import math
@@ -66,7 +66,7 @@ def value(figure_id: str, name: str) -> float | None:
 
 def test_each_figure_finds_its_values_in_a_sample() -> None:
     assert value("sessions", "User I/O") == 1.25
-    assert value("sessions", "Network") == 0.0  # looked at, and nobody was in it
+    assert value("sessions", "Network") == 0.0  # sampled, and no session was in it
     assert value("throughput", "Disk, reads") == 2.0
     assert value("requests", "WAL") == 20.0
     assert value("latency", "Disk, p95") == 4.0
@@ -86,7 +86,7 @@ def test_an_address_says_what_its_page_is_about() -> None:
     assert address(focus, "session", "12") == "/?query=-7&application=a%26b%3Dc&session=12"
     assert address(focus, "query", "") == "/?application=a%26b%3Dc"
     assert address(Focus(query="-7"), "query", "") == "/?"
-    # Nothing tells which relation a session waits for.
+    # Nothing shows which relation a session waits for.
     assert address(focus, "relation", '"<x>"') == "/?relation=%22%3Cx%3E%22"
     assert address(Focus(relation="t"), "wait", "CPU") == "/?wait=CPU"
 
@@ -116,7 +116,7 @@ def test_every_class_and_every_flow_has_its_place_and_its_colour() -> None:
     assert [line.colour for line in sessions.lines] == [
         colours.WAIT_CLASSES[one] for one in counted
     ]
-    # A flow that this server does not tell apart is not drawn.
+    # A flow that this server does not distinguish is not drawn.
     told = performance(SAMPLE, None)[1]
     assert [line.path[1] for line in told.lines] == ["disk", "wal"]
 
@@ -207,7 +207,7 @@ def test_the_page_of_the_cache_begins_with_what_it_brings() -> None:
         "90 %",
     ]
     assert found.sentences == ("In the last hour: It saved.",)
-    # A slower flash saves nothing, and no share of anything; what is said once is not repeated.
+    # A slower flash saves nothing, and no share of anything; a statement is not repeated.
     slower = {**hour, "saved_ms": -18_700.0, "saved_share": -10.9, "finding": "No faster."}
     start = {**hour, "period": "start"}
     day = {**slower, "period": "day"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who may ask the live page what, over a real socket; no server of PostgreSQL is needed."""
+"""Rights on the live page, over a real socket; no PostgreSQL server is needed."""
 
 import re
 import socket
@@ -28,7 +28,7 @@ PAGES = ("/", "/blocking", "/live/samples", "/metrics")
 
 @pytest.fixture(autouse=True)
 def nobodys_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a token that is made kept here."""
+    """Keep new tokens in a folder of the test."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
@@ -303,7 +303,7 @@ def test_a_body_without_a_length_ends_where_the_limit_is(locked: Served) -> None
 
 @pytest.mark.parametrize(
     "path", ["/nowhere", "/<script>alert(1)</script>", "/static/../app.py", "/static/%2e%2e/app.py",
-             "/static/", "/templates/frame.html"],
+             "/static/", "/static/%00", "/templates/frame.html"],
 )  # fmt: skip
 def test_an_unknown_route_is_one_sentence_that_repeats_nothing(
     open_page: Served, path: str

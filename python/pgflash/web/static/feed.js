@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: PostgreSQL
-// What the server tells: the last minutes at once, then a message a second.
+// The server's messages: the last minutes at once, then one a second.
 //
 // A stream that breaks is taken up again by the browser itself, after the last message it had
 // (Last-Event-ID).  Where streams are cut or refused for good we ask every two seconds instead, and
@@ -19,7 +19,8 @@ const STREAM_AGAIN_MS = 30000;
 const STEP_BACK_S = 10;
 
 export class Feed {
-    /** HEAR is called with "sample", "server", "status", "notice", "gap" or "clock", and what was said. */
+    /** HEAR is called with "sample", "server", "status", "notice", "gap" or "clock", and its data.
+    /*  */
     constructor(hear) {
         this.hear = hear;
         this.samples = [];

@@ -50,3 +50,8 @@ export function isoTime(seconds, offset) {
 export function clock(seconds, offset) {
     return isoTime(seconds, offset).slice(11, 19);
 }
+
+/** Return the name of the server's zone: UTC, UTC+05:45. */
+export function zone(offset) {
+    return offset === 0 ? "UTC" : `UTC${isoTime(0, offset).slice(-6)}`;
+}

@@ -3,7 +3,7 @@
 
 import {Chart} from "./chart.js";
 import {Feed} from "./feed.js";
-import {clock, parseTime} from "./format.js";
+import {clock, parseTime, zone} from "./format.js";
 import {Repository} from "./repository.js";
 import {TimeRange} from "./range.js";
 
@@ -13,10 +13,10 @@ const range = document.querySelector("#range");
 const result = document.querySelector("#headline[data-live]");
 const panel = document.querySelector("#time-range");
 
-// What is longer comes from the repository.
+// A longer range comes from the repository.
 const LIVE_S = 900;
 
-// A browser has six connections to us for all its tabs: one that nobody looks at lets go of its own.
+// A browser has six connections to us for all its tabs: a hidden one closes its own.
 const HIDDEN_MS = 60000;
 
 let leaving = 0;
@@ -47,7 +47,7 @@ function say({state, page}) {
 /** Say what the newest sample comes to. */
 function headline(sample) {
     const at = document.querySelector("#at");
-    if (at) at.textContent = clock(sample.x, feed.offset);
+    if (at) at.textContent = `${clock(sample.x, feed.offset)} ${zone(feed.offset)}`;
     if (result) result.textContent = sample.headline;
 }
 

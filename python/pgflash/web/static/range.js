@@ -11,7 +11,7 @@ import {clock, isoTime, number, parseTime, percent} from "./format.js";
 
 const SETTLED_MS = 300;
 const STEP_S = 10;
-// What a page can be filtered by; pages.py says which of them stand for many things.
+// The filters of a page; pages.py says which of them have many values.
 const FILTERS = ["query", "session", "wait", "relation", "user", "database", "application", "client"];
 const UNNAMED = ["without an identifier", "all others together", "without a name"];
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Generated text is what the formatters leave as it is, and what the compilers read back."""
+"""The formatters leave generated text unchanged, and the compilers can read it."""
 
 import ast
 import subprocess
