@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The speed of a scan of what flash holds, beside what the device gives.
+"""The speed of a scan of cached blocks, beside the speed of the device.
 
 On each device, for each PostgreSQL major, in rounds:
 
 - cached scan: the table's blocks come from the cache file;
 - plain 8 kB: a program (`readers.c`) reads 8 kB pieces at random from a file on the same
-  device with O_DIRECT, as many at once in each of as many processes as the scan has: this
-  is what the scan does to the device.  The bar is 80 % of it;
-- kept full: the same, but each read that is done makes way for another one at once.  It
-  is more than a process can ask for that has to wait for its run, as io workers and
-  backends do;
-- direct scan: PostgreSQL itself, without pgflash, scans a table that lies on the device,
+  device with O_DIRECT, with as many at once and as many processes as the scan: the device gets the
+  same requests from the scan.  The bar is 80 % of it;
+- kept full: the same, but each finished read is replaced at once.  A process that has to wait for
+  its run, as io workers and backends do, cannot request that much;
+- direct scan: PostgreSQL itself, without pgflash, scans a table that is on the device,
   with `debug_io_direct` (16 and later), in runs of 128 kB of neighbouring blocks;
-- plain 128 kB: the program does that; the ratio of these two is what PostgreSQL's own way
-  through io workers, buffers and executor leaves of a device;
-- page cache: the same scan without a device: what the executor can take at the best.
+- plain 128 kB: the program does that; the ratio of these two is the share of a device's speed that
+  PostgreSQL's own path through io workers, buffers and executor leaves;
+- page cache: the same scan without a device: the executor's limit.
 
-Beside the speeds stands the CPU time of all processes for a block.  Where the machine's
-processors are busy, it is they that are compared: plain reads have no executor.
+Beside the speeds is the CPU time of all processes for a block.  If the machine's processors are
+busy, they are what is compared: plain reads have no executor.
 
 Prints the tables, and keeps them in bench/results (scans.txt, scans.json).
 """
@@ -66,7 +65,7 @@ CACHE_TABLES = 1.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much of everything."""
+    """The amount of everything."""
 
     table_mb: int
     rounds: int
@@ -80,7 +79,7 @@ QUICK = Size(table_mb=160, rounds=1, scans=1, plain_s=1)
 
 @dataclass(slots=True, kw_only=True)
 class Figure:
-    """Speeds, and the CPU time that a block took."""
+    """Speeds, and the CPU time of a block."""
 
     mb_s: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
@@ -94,7 +93,7 @@ Figures = defaultdict[str, Figure]
 
 
 def cpu_seconds(server: Server) -> float:
-    """Return what the server's processes have used."""
+    """Return the processor time of the server's processes."""
     postmaster = int((server.data / "postmaster.pid").read_text().split()[0])
     ticks = 0
     for folder in Path("/proc").glob("[0-9]*"):
@@ -108,7 +107,7 @@ def cpu_seconds(server: Server) -> float:
 
 
 def note_scans(figure: Figure, bench: Bench, scan: Callable[[], float], size: Size) -> None:
-    """Scan some times."""
+    """Scan several times."""
     blocks = size.table_mb * MB // BLOCK
     before = cpu_seconds(bench.server)
     figure.mb_s.extend(scan() for _ in range(size.scans))
@@ -116,7 +115,7 @@ def note_scans(figure: Figure, bench: Bench, scan: Callable[[], float], size: Si
 
 
 def cached_scan_mb_s(connection: Connection[Any]) -> float:
-    """Return the speed of a cached scan; what shared_buffers had does not count."""
+    """Return the speed of a cached scan; blocks in shared_buffers do not count."""
 
     def flash_bytes() -> int:
         row = connection.execute("select flash_read_bytes from pgflash_cache").fetchone()
@@ -133,7 +132,7 @@ def cached_scan_mb_s(connection: Connection[Any]) -> float:
 def note_plain(
     figure: Figure, bench: Bench, *, size: int, depth: int, at_once: int, readers: int, seconds: int
 ) -> None:
-    """Note what the device gives to plain reads of a file beside the cache file."""
+    """Record the device's speed for plain reads of a file beside the cache file."""
     done = subprocess.run(
         [
             HERE / "build/readers",
@@ -151,7 +150,7 @@ def note_plain(
 
 
 def measure(bench: Bench, major: int, size: Size) -> dict[str, Any]:
-    """Take all figures of one server and device."""
+    """Measure everything on one server and device."""
     figures: Figures = defaultdict(Figure)
     readers = IO_WORKERS if major >= 18 else 1
     depth = RUN_BLOCKS if major >= 17 else 1
@@ -203,7 +202,7 @@ def measure(bench: Bench, major: int, size: Size) -> dict[str, Any]:
 
 @contextmanager
 def rigged(install: PgInstall, device: str, cache_mb: int) -> Iterator[Bench]:
-    """Give a server whose cache file is on a device: a profile's name, or a folder."""
+    """Yield a server whose cache file is on a device: a profile's name, or a folder."""
     account = server_account()
     real = "/" in device
     with (

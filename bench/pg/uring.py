@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Reads by io_uring: cached scans, cached single blocks, and misses.
 
-PostgreSQL 18 or later, built with liburing.  The device emulator does not see what PostgreSQL reads
-by io_uring, so what is read lies on a real disk: the cache file of the hits, the table of the
-misses (whose cache file is in memory).  In rounds:
+PostgreSQL 18 or later, built with liburing.  The device emulator does not see PostgreSQL's reads by
+io_uring, so the files that are read are on a real disk: the cache file of the hits, the table of
+the misses (whose cache file is in memory).  In rounds:
 
 - cached scan: the table's blocks come from the cache file; beside it a program (`readers.c`) that
   reads 8 kB pieces with O_DIRECT, as many at once as a run has blocks.  The bar is 80 % of it;
@@ -58,7 +58,7 @@ STEP = 7919
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much of everything."""
+    """The amount of everything."""
 
     scans: ScanSize
     reads: int
@@ -135,7 +135,7 @@ def forget_pages(folder: Path) -> None:
 
 
 def measure_hits(bench: Bench, size: Size) -> dict[str, Any]:
-    """Scan and read what the cache file on the disk holds, by both methods in turn."""
+    """Scan and read the blocks in the cache file on the disk, by both methods in turn."""
     figures: Figures = defaultdict(Figure)
     mb = size.scans.table_mb
     blocks = mb * MB // BLOCK

@@ -119,6 +119,8 @@ missed(FcCache *cache, const FcTicket *ticket)
 {
 	FC_ASSERT(ticket->file != FC_FILE_NONE);
 	fc_count(cache, FC_COUNT_misses, 1);
+
+	/* Relaxed: a counter, as in count.c. */
 	atomic_fetch_add_explicit(&fc_files(cache->shared)[ticket->file].misses, 1,
 	                          memory_order_relaxed);
 	return FC_MISS;
@@ -192,6 +194,8 @@ count_hits(const Run *run)
 	FC_ASSERT(run->staged_hits <= run->hits && run->hits <= FC_RUN_BLOCKS_MAX);
 	fc_count(run->cache, FC_COUNT_hits, run->hits);
 	fc_count(run->cache, FC_COUNT_staged_hits, run->staged_hits);
+
+	/* Relaxed: a counter, as in count.c. */
 	atomic_fetch_add_explicit(
 		&fc_files(run->cache->shared)[run->file->number].hits, run->hits,
 		memory_order_relaxed);
@@ -472,6 +476,24 @@ fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
 	return end;
 }
 
+bool
+fc_read_begin(FcCache *cache, const FcFile *file, uint32_t block)
+{
+	int saved_errno = errno;
+	FcSeen seen;
+	bool begun =
+		may_serve(cache, file) &&
+		fc_index_find(cache->shared, fc_key(file->number, block), &seen) &&
+		!fc_meta_staged(seen.meta) &&
+		fc_devices_slot_usable(cache, seen.slot) &&
+		fc_reader_ahead(cache, &seen, 1) == 1 &&
+		fc_reader_under_way(cache, &seen);
+
+	FC_ASSERT(block != FC_BLOCKS_ALL);
+	errno = saved_errno;
+	return begun;
+}
+
 /* ---- all slots, one by one ----------------------------------------------- */
 
 /*
@@ -562,6 +584,11 @@ fc_read_disk_done(FcCache *cache, const FcFile *file, uint32_t blocks,
 		return;
 	fc_count_time(cache, FC_TIME_DISK_READ, ns);
 	fc_health_disk_read(cache, ns);
+
+	/*
+	 * Relaxed: a counter.  The number may go to another file meanwhile; then
+	 * that one's time is too high by this read.
+	 */
 	if (fc_file_current(cache, file))
 		atomic_fetch_add_explicit(
 			&fc_files(cache->shared)[file->number].disk_read_ns, ns,

@@ -231,6 +231,8 @@ static void
 give_back_reader(FcReader *reader)
 {
 	FC_ASSERT(reader->busy || FC_BROKEN(READER_BUSY));
+
+	/* A handler that finds it free finds it complete: see take_reader(). */
 	atomic_signal_fence(memory_order_seq_cst);
 	reader->busy = false;
 }
@@ -316,6 +318,24 @@ fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count)
 
 	give_back_reader(reader);
 	return taken == wanted ? i : 0;
+}
+
+bool
+fc_reader_under_way(FcCache *cache, const FcSeen *seen)
+{
+	FcReader *reader = take_reader(cache);
+	const Place *place;
+	bool under_way;
+
+	FC_ASSERT(fc_meta_serves(seen->meta));
+	if (reader == NULL)
+		return false;
+	if (reader->queue.in_flight > 0)
+		collect_reads(cache);
+	place = kept_place(reader, seen);
+	under_way = place != NULL && (reader->come & bit_of(reader, place)) == 0;
+	give_back_reader(reader);
+	return under_way;
 }
 
 /* ---- a call -------------------------------------------------------------- */

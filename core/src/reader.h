@@ -38,6 +38,9 @@ extern void fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
 extern FC_MUST_CHECK unsigned
 fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count);
 
+/* Is the slot of exactly this entry being read ahead, and not there yet? */
+extern bool fc_reader_under_way(FcCache *cache, const FcSeen *seen);
+
 /* The bytes of an entry's slot, unchecked; false if they cannot be read. */
 extern bool fc_reader_slot(FcCache *cache, const FcSeen *seen, void *page);
 

@@ -61,7 +61,7 @@ CREATE TABLE pgflash_snapshot_queries (
 	used_at timestamptz NOT NULL DEFAULT pg_catalog.now()
 ) USING heap;
 
--- What the next snapshot subtracts from; a crash empties it, and the counters with it.
+-- The values that the next snapshot subtracts; a crash empties it, and the counters with it.
 CREATE UNLOGGED TABLE pgflash_snapshot_last (
 	section text PRIMARY KEY,
 	snapshot_id bigint NOT NULL,

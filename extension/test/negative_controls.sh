@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: PostgreSQL
 # Negative controls: each build of a test with one safeguard left out must fail a test
-# that bears the safeguard's name, and come to its end.  A TAP program, run by prove.
+# that has the safeguard's name, and end by itself.  A TAP program, run by prove.
 # $RUN runs a program of another machine.
 # usage: negative_controls.sh FOLDER/TEST-NAME.t...
 number=0
@@ -18,7 +18,7 @@ for program; do
 		continue
 		;;
 	esac
-	# 1: it came to its end, where it tidies up, and something failed.
+	# 1: it ended by itself, cleaned up, and something failed.
 	if [ $status = 1 ] && printf '%s\n' "$said" | grep -q "^not ok [0-9]* - $name: "; then
 		echo "ok $number - a library without $name is found out"
 	else

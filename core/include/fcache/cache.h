@@ -316,6 +316,13 @@ extern FC_MUST_CHECK bool fc_read_run(FcCache *cache, const FcFile *file,
 extern uint32_t fc_read_ahead(FcCache *cache, const FcFile *file,
                               uint32_t first, unsigned count);
 
+/*
+ * The same for one block.  True: it is being fetched and has not come yet, so
+ * that it is better to do something else before reading it.
+ */
+extern FC_MUST_CHECK bool fc_read_begin(FcCache *cache, const FcFile *file,
+                                        uint32_t block);
+
 /* Is the entry that served this hit still there, unchanged? */
 extern bool fc_read_hit_holds(const FcCache *cache, const FcTicket *ticket);
 

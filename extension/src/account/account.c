@@ -265,6 +265,11 @@ leave_type(unsigned type)
 	if (own.process_number < 0 ||
 	    (uint32_t) own.process_number >= server.process_count)
 		return;
+
+	/*
+	 * Relaxed: a number by itself; seen late, a read is counted for the type of
+	 * the process that had this place before.
+	 */
 	at = &account_memory.process_type[own.process_number];
 	if (atomic_load_explicit(at, memory_order_relaxed) != type + 1)
 		atomic_store_explicit(at, (uint8_t) (type + 1), memory_order_relaxed);
@@ -305,6 +310,11 @@ block_of_asker(int fd)
 
 	if (asker < 0 || (uint32_t) asker >= server.process_count)
 		return NULL;
+
+	/*
+	 * Relaxed: the asker's request reached this process by a lock of the
+	 * server's, and its type was stored before.
+	 */
 	type = atomic_load_explicit(&account_memory.process_type[asker],
 	                            memory_order_relaxed);
 	return type == 0 || type > server.backend_types + 1 ? NULL

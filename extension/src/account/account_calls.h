@@ -20,7 +20,7 @@
 #include "hooks/descriptors.h"
 #include "settings.h"
 
-/* Who served a read. */
+/* The source of a read. */
 typedef enum AccountSource
 {
 	SOURCE_UNTOLD, /* not asked, or the kernel cannot tell */

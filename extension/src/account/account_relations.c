@@ -4,7 +4,7 @@
  *
  * A relation's fork has one place, however many segment files it has.  The key
  * is what its files are called (tablespace, database, file number, fork), since
- * a hook knows nothing else; views find the relation's name.  A key may lie in
+ * a hook knows nothing else; views find the relation's name.  A key may be in
  * any of WINDOW places from the one that its hash gives, so a search looks at a
  * few cache lines of keys.  That happens once per descriptor: the open file's
  * entry remembers the place and the life of its content.
@@ -84,6 +84,10 @@ state_of(uint64_t tag)
 	return (unsigned) (tag & 3);
 }
 
+/*
+ * Acquire: a process that sees a place live sees the key and the zeros that
+ * give() stored.
+ */
 static uint64_t
 tag_of(uint32_t place)
 {
@@ -148,6 +152,7 @@ settled_tag(uint32_t place)
 
 	for (int i = 0; state_of(tag) == CLAIMED && i < SPINS; i++)
 	{
+		/* Each load is one of its own, in this order. */
 		atomic_signal_fence(memory_order_seq_cst);
 		tag = tag_of(place);
 	}
@@ -156,6 +161,8 @@ settled_tag(uint32_t place)
 
 /*
  * Does the place have the key, and has it had it ever since its tag was this?
+ * The fence keeps the loads of the key before the second one of the tag; with
+ * the fence in give(), who sees a word of the next key sees the next life.
  */
 static bool
 has_key(uint32_t place, uint64_t tag, Key key)
@@ -202,6 +209,7 @@ search(Key key)
 	return found;
 }
 
+/* Relaxed: the store of the tag in give() releases it. */
 static void
 clear(RelationPlace *place)
 {
@@ -228,6 +236,12 @@ give(uint32_t place, uint64_t *tag, Key key)
 	FC_ASSERT(state_of(*tag) == EMPTY || state_of(*tag) == GONE);
 	if (!atomic_compare_exchange_strong(&at->tag, tag, TAG(life, CLAIMED)))
 		return false;
+
+	/*
+	 * Without it a store below may become visible before the tag of this life,
+	 * since it may pass a store-conditional on 64-bit ARM.
+	 */
+	atomic_thread_fence(memory_order_release);
 	clear(&account_memory.relations[place]);
 	atomic_store_explicit(&at->space_and_database, key.space_and_database,
 	                      memory_order_relaxed);
@@ -297,6 +311,10 @@ account_relation_of(OpenFile *file, unsigned processor)
 	const AccountFile *known = &file->account;
 	uint32_t place = known->place - 1;
 
+	/*
+	 * Relaxed: a life that ends meanwhile, or is seen late, costs what the
+	 * essay says: a call is counted for the next relation.
+	 */
 	if (known->place == 0 ||
 	    (uint32_t) (atomic_load_explicit(&account_memory.keys[place].tag,
 	                                     memory_order_relaxed) >>
@@ -510,6 +528,8 @@ account_relation_changed(uint32_t place, AccountSeen *seen,
 	{
 		set_key(out, key_at(place));
 		out->gone = state_of(now.tag) == GONE;
+
+		/* As in has_key(). */
 		atomic_thread_fence(memory_order_acquire);
 		if (tag_of(place) >> 2 != now.tag >> 2)
 			return false;

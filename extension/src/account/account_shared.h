@@ -144,12 +144,18 @@ extern void account_source_begin(void);
 extern bool account_source_is_disk(unsigned bucket, size_t size);
 extern void account_source_learn(unsigned bucket, size_t size, bool disk);
 
+/*
+ * Relaxed, both: nothing is judged by how two counters differ, none of an
+ * atomic step's additions is lost, and who reads a counter again never finds an
+ * older value.
+ */
 static inline void
 account_add(_Atomic uint64_t *counter, uint64_t amount)
 {
 	atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
 }
 
+/* Relaxed: see above. */
 static inline uint64_t
 account_get(const _Atomic uint64_t *counter)
 {

@@ -19,7 +19,8 @@
  *
  * Numbers and times of reads are exact either way; only their division between
  * disk and page cache is modelled (told_calls says for how many it is not).
- * Locking: none; a count lost in a race is one of many.
+ * Locking: none; a count lost in a race is one of many.  So all accesses are
+ * relaxed: a limit that is seen late classifies a read by the one before it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -67,6 +68,7 @@ account_source_begin(void)
 		atomic_store(&account_memory.shared->limit[i], limit_before[i]);
 }
 
+/* Relaxed, here and below: see above. */
 bool
 account_source_is_disk(unsigned bucket, size_t size)
 {
@@ -76,6 +78,7 @@ account_source_is_disk(unsigned bucket, size_t size)
 	                            memory_order_relaxed);
 }
 
+/* Relaxed: see above. */
 static uint32_t
 asked(unsigned class, unsigned source, unsigned bucket)
 {
@@ -85,6 +88,7 @@ asked(unsigned class, unsigned source, unsigned bucket)
 		memory_order_relaxed);
 }
 
+/* Relaxed: see above. */
 static void
 forget_half(unsigned class)
 {
@@ -128,7 +132,8 @@ choose(unsigned now, unsigned first, unsigned last)
 
 /*
  * Take a limit with the fewest errors, but only if that saves more than 1 error
- * in MOVE_FOR: a busy processor may hold up a copy from memory.
+ * in MOVE_FOR: a busy processor may hold up a copy from memory.  Relaxed: see
+ * above.
  */
 static void
 move_limit(unsigned class)
@@ -162,7 +167,10 @@ move_limit(unsigned class)
 		                      memory_order_relaxed);
 }
 
-/* A read that the limit classified correctly is no reason to move it. */
+/*
+ * A read that the limit classified correctly is no reason to move it.  Relaxed:
+ * see above.
+ */
 void
 account_source_learn(unsigned bucket, size_t size, bool disk)
 {

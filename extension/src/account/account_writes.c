@@ -74,6 +74,8 @@ note_wal(const FcFileId *segment, off_t offset, uint64_t size)
 	if (begin < before)
 		account_add(&shared->wal_rewritten,
 		            (end < before ? end : before) - begin);
+
+	/* Relaxed: one word, which only grows; nothing else is read by it. */
 	while (before < end && !atomic_compare_exchange_weak_explicit(
 							   &shared->wal_end, &before, end,
 							   memory_order_relaxed, memory_order_relaxed))

@@ -494,7 +494,7 @@ bridge_tick(void)
 	Assert(again_ms > 0);
 	bridge_words_tick();
 	bridge_devices_tick();
-	/* Until it is loaded, the map lies in the files where the size changes. */
+	/* Until it is loaded, the map is in the files where the size changes. */
 	if (loading)
 		return 0;
 	return bridge_resize_tick(&config) ? Min(again_ms, BUSY_MS) : again_ms;

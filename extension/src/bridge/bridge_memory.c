@@ -91,7 +91,8 @@ request_uring(void)
 {
 	UringServer server = { .handles = compat_aio_handles(),
 		                   .handle_number = compat_aio_handle_number,
-		                   .shared_pages = buffers };
+		                   .shared_pages = buffers,
+		                   .complete = compat_aio_complete() };
 
 	Assert(MaxBackends > 0);
 	if (bridge_redirected() && bridge_uses_uring())

@@ -12,7 +12,7 @@
 
 /*
  * A number that changes when a file system of the data is mounted again; 0
- * before Linux 6.8, where mounts cannot be told apart.
+ * before Linux 6.8, where mounts cannot be distinguished.
  */
 extern uint64_t bridge_mounts_id(void);
 

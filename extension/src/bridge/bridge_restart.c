@@ -1,6 +1,7 @@
 /*
  * bridge_restart.c
- *		What of the cache outlives the server, and whether it may be used again.
+ *		The parts of the cache that outlive the server, and whether they may be
+ *		used again.
  *
  * The cache's memory is a POSIX shared memory object of its own, so it still
  * exists after the server was killed; core's revive.c decides what of it is
@@ -9,7 +10,7 @@
  * once: /dev/shm may be small (64 MB in a container), and a page that cannot be
  * had later is a SIGBUS.  An object found under the name is used only if it is
  * a plain one of ours that no other user may write.  If there is no such
- * memory, the cache lies in PostgreSQL's, and is cold after a crash.
+ * memory, the cache is in PostgreSQL's, and is cold after a crash.
  *
  * The server and all its children share a lock (flock) on the memory, which
  * ends with the last of them.  So pgflash memory remove knows what is in use,
@@ -361,7 +362,7 @@ revive(FcCache *cache, const FcConfig *config, FcDevice *devices,
 {
 	FcStart how = fc_revive(cache, reserved, config, devices, identity, life);
 
-	/* What was found under the name before is more precise than "nothing". */
+	/* The earlier finding is more precise than "nothing". */
 	if (how != FC_START_NOTHING)
 		start = how;
 	return how == FC_START_MEMORY;

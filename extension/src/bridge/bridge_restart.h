@@ -1,6 +1,7 @@
 /*
  * bridge_restart.h
- *		What of the cache outlives the server, and whether it may be used again.
+ *		The parts of the cache that outlive the server, and whether they may be
+ *		used again.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -14,7 +15,7 @@
 
 /*
  * Reserve memory for the cache that outlives the server.  False: there is none,
- * and the cache has to lie in the server's own.  Call it in the postmaster,
+ * and the cache has to be in the server's own.  Call it in the postmaster,
  * once.
  */
 extern bool bridge_restart_reserve(size_t size);

@@ -22,7 +22,7 @@
 static char why_off[512] =
 	"the library is not loaded by shared_preload_libraries";
 
-/* What the worker has logged already. */
+/* Events that the worker has already logged. */
 typedef struct Said
 {
 	uint64_t counter[FC_COUNTER_COUNT];

@@ -26,7 +26,7 @@ typedef struct Announced
 	const char *path; /* if fd is -1 */
 	OpenFile *entry;  /* of the descriptor, or NULL */
 	FcFile *file;
-	FcFileId like; /* what a foreign name tells of the file */
+	FcFileId like; /* what a foreign name reveals about the file */
 	FcChange change;
 } Announced;
 

@@ -203,6 +203,10 @@ imports_replace(const Import *imports, size_t count,
 		return problem;
 	}
 
+	/*
+	 * In one piece, for a signal handler that calls through the slot now.
+	 * Release: the functions that it then finds see what was prepared before.
+	 */
 	for (size_t i = 0; i < slot_count; i++)
 	{
 		slots[i].old_value = *slots[i].address;
@@ -220,6 +224,7 @@ imports_restore(void)
 	if (slot_count == 0 || !protect(PROT_READ | PROT_WRITE))
 		return;
 
+	/* In one piece, and in this order: as above. */
 	for (size_t i = 0; i < slot_count; i++)
 		__atomic_store_n(slots[i].address, slots[i].old_value,
 		                 __ATOMIC_RELEASE);

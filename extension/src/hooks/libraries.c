@@ -165,7 +165,10 @@ leads_there(const Object *object, const ObjectImport *found, void *value,
 	return provided(value);
 }
 
-/* What the slot is to hold; NULL: we may not write it. */
+/*
+ * What the slot is to hold; NULL: we may not write it.  Acquire: the loader may
+ * have bound the slot in another thread, and its function's object with it.
+ */
 static void *
 new_value(const Object *object, const ObjectImport *found, int which,
           bool restoring)
@@ -189,6 +192,7 @@ write_slot(const Object *object, void **slot, void *value, bool *opened)
 		if (!*opened)
 			return false;
 	}
+	/* In one piece; released, as in imports.c, to threads of the library. */
 	__atomic_store_n(slot, value, __ATOMIC_RELEASE);
 	return true;
 }

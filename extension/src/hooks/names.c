@@ -87,7 +87,7 @@ names_remove(const char *path)
 }
 
 /*
- * PostgreSQL moves no data files.  A process that has a moved file open goes on
+ * PostgreSQL moves no data files.  A process that has a moved file open keeps
  * announcing changes under its old name, so the cache goes offline.
  */
 static void

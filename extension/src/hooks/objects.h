@@ -43,7 +43,7 @@ extern bool object_read(Object *out, uintptr_t base, const ElfW(Phdr) * headers,
 extern bool object_import(const Object *object, int table, size_t index,
                           ObjectImport *out);
 
-/* Does the address lie in the object? */
+/* Is the address within the object? */
 extern bool object_covers(const Object *object, const void *address);
 
 /* Is the slot on one of the pages that the loader has made read-only? */

@@ -241,7 +241,7 @@ in_wal(const Parts *parts)
 	return place_of(FILE_OTHER);
 }
 
-/* Classify what lies below base/ or below pg_tblspc/SPACE/PG_version/. */
+/* Classify a path below base/ or below pg_tblspc/SPACE/PG_version/. */
 static FilePlace
 in_database_tree(const Parts *parts, unsigned first, uint32_t tablespace)
 {

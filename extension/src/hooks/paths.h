@@ -66,8 +66,8 @@ typedef struct PathsRoot
 extern FilePlace paths_classify(const PathsRoot *root, const char *path);
 
 /*
- * The same for what is known to be a regular file: it may lie in a file system
- * below /dev, as /dev/shm.
+ * The same for what is known to be a regular file: it may be in a file system
+ * below /dev, such as /dev/shm.
  */
 extern FilePlace paths_classify_regular(const PathsRoot *root,
                                         const char *path);

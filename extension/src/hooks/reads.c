@@ -58,13 +58,28 @@ read_disk(const Call *call, const OpenFile *entry, const Run *run,
 	return got;
 }
 
+ssize_t
+reads_wanted(const Call *call, OpenFile *entry, const Run *run)
+{
+	int saved_errno = errno;
+	FillPlan plan;
+	ssize_t got;
+
+	if (request_serve(call, entry, run, &plan))
+	{
+		errno = saved_errno;
+		return (ssize_t) call->size;
+	}
+	got = read_disk(call, entry, run, saved_errno);
+	request_fill(&entry->file, &plan, run->page, got);
+	return got;
+}
+
 static ssize_t
 read_relation(const Call *call, OpenFile *entry)
 {
 	int saved_errno = errno;
-	FillPlan plan;
 	Run run;
-	ssize_t got;
 
 	switch (request_begin(call, entry, &run))
 	{
@@ -82,14 +97,8 @@ read_relation(const Call *call, OpenFile *entry)
 
 	runtime.cache.read_deadline_ns =
 		(uint64_t) setting_read_deadline_ms * 1000000;
-	if (request_serve(call, entry, &run, &plan))
-	{
-		errno = saved_errno;
-		return (ssize_t) call->size;
-	}
-	got = read_disk(call, entry, &run, saved_errno);
-	request_fill(&entry->file, &plan, run.page, got);
-	return got;
+	errno = saved_errno;
+	return reads_wanted(call, entry, &run);
 }
 
 /* A read that concerns only the accounting, and that only on its turns. */

@@ -101,6 +101,12 @@ extern bool request_serve(const Call *call, OpenFile *entry, const Run *run,
                           FillPlan *plan);
 
 /*
+ * The whole of a wanted read (reads.c): from flash, in the cache's deadline, or
+ * from the file, and the fill.
+ */
+extern ssize_t reads_wanted(const Call *call, OpenFile *entry, const Run *run);
+
+/*
  * Fill by the plan, after the file gave got bytes into the pages of the run.
  * file is what the plan was made for.
  */

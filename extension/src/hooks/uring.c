@@ -18,8 +18,14 @@
  *			Until the server has taken note of the completion, nobody changes
  *			the buffers.
  *
- * So a hit shares no state between processes, and a miss shares only what a
- * fill needs.  See docs/decisions.
+ * wait		A single block that flash is still fetching is held instead: its
+ *			entry becomes one that does nothing and has no completion.  The
+ *			process that waits for the ring finishes the read, and tells the
+ *			server.  Its own it reads like any other; that of another process,
+ *			which alone has what flash fetched, from the file.
+ *
+ * So a hit shares no state between processes, a miss shares only what a fill
+ * needs, and a read that is held, where it belongs.  See docs/decisions.
  *
  * Entries of several reads are submitted together, so their blocks on flash are
  * first all requested (fc_read_ahead) and then waited for one after another.
@@ -32,7 +38,9 @@
  * left alone, and the cache goes offline, too.
  *
  * Locking: none.  A handle is written by its owner before the kernel has the
- * entry, and read by the holder of the server's lock on the ring.
+ * entry, and read by the holder of the server's lock on the ring.  The same
+ * lock is held where reads are finished; each is claimed by one exchange all
+ * the same.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -52,6 +60,7 @@
 #include "broken.h"
 #include "fcache/assert.h"
 #include "hooks/advice.h"
+#include "hooks/paths.h"
 #include "hooks/request.h"
 #include "hooks/runtime.h"
 #include "settings.h"
@@ -89,6 +98,8 @@ typedef struct Ring
 		unsigned reserved[4];
 	} completion;
 	unsigned flags;
+	int fd;
+	unsigned features; /* of the kernel */
 } Ring;
 
 /* Entries of this setup are larger, or not all of one size (Linux 6.18). */
@@ -102,6 +113,24 @@ typedef struct Ring
 
 /* A plan is searched for in this many places. */
 #define PLAN_PROBES 8
+
+/* As many as flash fetches ahead for a process. */
+#define HELD_MAX FC_AHEAD_BLOCKS_MAX
+
+/*
+ * What holding reads needs: entries without a completion (Linux 5.17), and
+ * waits with a limit that stage no entry (5.11).
+ */
+#define FEATURES_TO_HOLD (IORING_FEAT_CQE_SKIP | IORING_FEAT_EXT_ARG)
+
+/*
+ * A process that waits for another one's ring looks again after this time,
+ * since its owner may have held a read meanwhile.
+ */
+#define LOOK_AGAIN_NS 5000000
+
+/* Of a deadline that has passed meanwhile, a held read has this part left. */
+#define DEADLINE_PART 50
 
 /* What reading the entry's blocks will fill, and where they are. */
 typedef struct Plan
@@ -124,10 +153,19 @@ typedef struct Handle
 	uint8_t source;
 	bool watched; /* a turn of the advice */
 	bool served;  /* the cache served when it was submitted */
+
+	/* A read of one block that is held. */
+	bool bulk;
+	int fd; /* its owner's */
+	uint32_t block;
+	_Atomic uintptr_t held_by; /* the ring; 0: it is not held */
+	uint64_t user_data;
+	void *page;
 } Handle;
 
 typedef struct Shared
 {
+	_Atomic uint32_t held; /* reads, of all processes */
 	Plan plan[PLANS];
 	Handle handle[];
 } Shared;
@@ -161,6 +199,12 @@ static Shared *shared;
 
 /* This process has just waited for a completion: its time is known. */
 static bool waited;
+
+/* This process's ring, and the handles of its held reads, oldest first. */
+static const Ring *own_ring;
+static uint32_t held[HELD_MAX];
+static unsigned held_first;
+static unsigned held_count;
 
 /* ---- life ---------------------------------------------------------------- */
 
@@ -284,18 +328,22 @@ forget(Handle *handle, int64_t number)
 	handle->submit_ns = 0;
 }
 
-/* Do all processes have these pages, and at the same address? */
+/* Do all processes have this page, and at the same address? */
 static bool
-pages_shared(const Run *run)
+page_shared(const char *page)
 {
 	size_t size;
 	const char *first = server.shared_pages(&size);
 
+	return page >= first && page + FC_BLOCK_SIZE <= first + size;
+}
+
+static bool
+pages_shared(const Run *run)
+{
 	for (unsigned i = 0; i < run->count; i++)
 	{
-		const char *page = run->page[i];
-
-		if (page < first || page + FC_BLOCK_SIZE > first + size)
+		if (!page_shared(run->page[i]))
 			return false;
 	}
 	return true;
@@ -506,14 +554,213 @@ serve(Staged *staged)
 	handle->submit_ns = fc_clock_ns();
 }
 
+/* Count a read that has ended, as far as its time is known. */
 static void
-submit_reads(Staged staged[], unsigned count)
+count_read(const Handle *handle, ssize_t got, bool timed)
+{
+	uint64_t ns = timed ? fc_clock_ns() - handle->submit_ns : 0;
+	OpenFile file = { .class = handle->class, .file = handle->file };
+
+	account_read_ended(&handle->account, &file, (AccountSource) handle->source,
+	                   handle->size, got, fc_clock_ns() - handle->submit_ns);
+	if (handle->source == SOURCE_PAGE_CACHE)
+		return;
+	if (handle->served && runtime_attached())
+		fc_read_disk_done(&runtime.cache, &handle->file, handle->blocks,
+		                  got > 0 ? (uint64_t) got : 0, ns);
+	if (handle->watched)
+		advice_count(handle->blocks, ADVICE_TURNS);
+	if ((handle->served || handle->watched) && timed)
+		advice_disk_read(handle->blocks, ns);
+}
+
+/* ---- reads that are held ------------------------------------------------- */
+
+static bool
+may_hold(const Ring *ring)
+{
+	return server.complete != NULL &&
+	       (ring->features & FEATURES_TO_HOLD) == FEATURES_TO_HOLD;
+}
+
+/*
+ * Hold the read of a block that flash is fetching, so that this process can do
+ * something else meanwhile.
+ */
+static bool
+hold(const Ring *ring, const Staged *staged)
+{
+	Handle *handle = &shared->handle[staged->number];
+	struct io_uring_sqe *entry = staged->entry;
+	uint32_t block = (uint32_t) (entry->off / FC_BLOCK_SIZE);
+
+	FC_ASSERT(staged->wanted && staged->number >= 0);
+	if (!may_hold(ring) || held_count == HELD_MAX ||
+	    entry->opcode != IORING_OP_READ || entry->len != FC_BLOCK_SIZE ||
+	    !page_shared((const char *) (uintptr_t) entry->addr) ||
+	    !fc_read_begin(&runtime.cache, &staged->file->file, block))
+		return false;
+
+	handle->bulk = staged->bulk;
+	handle->fd = entry->fd;
+	handle->block = block;
+	handle->user_data = entry->user_data;
+	handle->page = (void *) (uintptr_t) entry->addr;
+	*entry = (struct io_uring_sqe){ .opcode = IORING_OP_NOP,
+		                            .flags = IOSQE_CQE_SKIP_SUCCESS,
+		                            .fd = -1,
+		                            .user_data = handle->user_data };
+	held[(held_first + held_count++) % HELD_MAX] = (uint32_t) staged->number;
+	atomic_fetch_add(&shared->held, 1);
+
+	/* From here on, another process may finish it. */
+	atomic_store(&handle->held_by, (uintptr_t) ring);
+	return true;
+}
+
+/* The oldest read that this process holds; one finished by another is none. */
+static Handle *
+own_held(int64_t *number_out)
+{
+	while (held_count > 0)
+	{
+		Handle *handle = &shared->handle[held[held_first]];
+
+		*number_out = held[held_first];
+		held_first = (held_first + 1) % HELD_MAX;
+		held_count--;
+		if (atomic_load(&handle->held_by) == (uintptr_t) own_ring)
+			return handle;
+	}
+	return NULL;
+}
+
+/* A read that another process's ring holds. */
+static Handle *
+held_by(const Ring *ring, int64_t *number_out)
+{
+	FC_ASSERT(ring != own_ring);
+	if (atomic_load(&shared->held) == 0 || FC_BROKEN(URING_HELD))
+		return NULL;
+	for (uint32_t i = 0; i < server.handles; i++)
+	{
+		*number_out = i;
+		if (atomic_load(&shared->handle[i].held_by) == (uintptr_t) ring)
+			return &shared->handle[i];
+	}
+	return NULL;
+}
+
+/* Read it from its file, which this process may not have open. */
+static int
+finish_of_another(const Handle *handle)
+{
+	char path[PATHS_MAX];
+	int result;
+	int fd;
+
+	paths_of_file(&runtime.root, handle->file.id, path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && errno == EMFILE && null_fd >= 0)
+	{
+		/* Hits need it; a read that fails would be worse than none of them. */
+		close(null_fd);
+		null_fd = -1;
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return -errno;
+	result = (int) pread(fd, handle->page, FC_BLOCK_SIZE,
+	                     (off_t) handle->block * FC_BLOCK_SIZE);
+	if (result < 0)
+		result = -errno;
+	close(fd);
+	if (null_fd < 0)
+		null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	count_read(handle, result, false);
+	return result;
+}
+
+/* What is left of a read's deadline, which began when it was held. */
+static uint64_t
+time_left(const Handle *handle)
+{
+	uint64_t limit_ns = (uint64_t) setting_read_deadline_ms * 1000000;
+	uint64_t gone_ns = fc_clock_ns() - handle->submit_ns;
+	uint64_t least_ns = limit_ns / DEADLINE_PART;
+
+	return gone_ns + least_ns < limit_ns ? limit_ns - gone_ns : least_ns;
+}
+
+/* Read it like any other: from flash, which has had time, or from the file. */
+static int
+finish_own(const Handle *handle)
+{
+	AccountSource source = (AccountSource) handle->source;
+	Call call = { .fd = handle->fd,
+		          .buffer = handle->page,
+		          .size = FC_BLOCK_SIZE,
+		          .offset = (off_t) handle->block * FC_BLOCK_SIZE,
+		          .source = &source };
+	OpenFile *file = descriptors_entry(call.fd);
+	Accounted counted;
+	ssize_t got;
+	Run run;
+
+	/* The server closes no descriptor that it reads by; but if it did: */
+	if (file == NULL ||
+	    memcmp(&file->file.id, &handle->file.id, sizeof(file->file.id)) != 0)
+		return finish_of_another(handle);
+
+	account_begin(&counted, file);
+	if (request_file(call.fd) != NULL && request_cache_serves() &&
+	    request_run(&call, &run))
+	{
+		run.bulk = handle->bulk;
+		runtime.cache.read_deadline_ns = time_left(handle);
+		got = reads_wanted(&call, file, &run);
+	}
+	else
+		got = pread(call.fd, call.buffer, call.size, call.offset);
+	account_end_read(&counted, source, call.fd, call.size, got);
+	return got < 0 ? -errno : (int) got;
+}
+
+/* Finish one of the reads that this ring holds; false if there is none. */
+static bool
+finish_one(const Ring *ring)
+{
+	int64_t number = -1;
+	Handle *handle =
+		ring == own_ring ? own_held(&number) : held_by(ring, &number);
+	uint64_t user_data;
+	int result;
+
+	if (handle == NULL || atomic_exchange(&handle->held_by, 0) == 0)
+		return false;
+	FC_ASSERT(number >= 0 && number < server.handles);
+	atomic_fetch_sub(&shared->held, 1);
+	result = ring == own_ring ? finish_own(handle) : finish_of_another(handle);
+
+	/* Then its owner may use it again at once. */
+	user_data = handle->user_data;
+	forget(handle, number);
+	server.complete(user_data, result);
+	return true;
+}
+
+/* ---- submit: all entries of a ring --------------------------------------- */
+
+static void
+submit_reads(const Ring *ring, Staged staged[], unsigned count)
 {
 	uint64_t deadline_ns = (uint64_t) setting_read_deadline_ms * 1000000;
 	uint64_t end_ns = fc_clock_ns() + deadline_ns;
 
 	/* If our descriptor was closed, its number may name a file now. */
 	if (count == 0 || !is_null_device(null_fd))
+		return;
+	if (count == 1 && staged->wanted && hold(ring, staged))
 		return;
 	fetch_ahead(staged, count);
 	for (unsigned i = 0; i < count; i++)
@@ -556,7 +803,7 @@ look_at_staged(const Ring *ring)
 			staged[count].entry = entry;
 			begin(&staged[count++]);
 		}
-		submit_reads(staged, count);
+		submit_reads(ring, staged, count);
 	}
 }
 
@@ -570,7 +817,7 @@ uring_submit(struct io_uring *of)
 		give_up();
 	else if (attached() &&
 	         ring->submission.staged_from != ring->submission.staged_to)
-		look_at_staged(ring);
+		look_at_staged(own_ring = ring);
 	errno = saved_errno;
 	return real_submit(of);
 }
@@ -578,33 +825,27 @@ uring_submit(struct io_uring *of)
 /* ---- reap ---------------------------------------------------------------- */
 
 int
-uring_wait_cqes(struct io_uring *ring, struct io_uring_cqe **cqe,
-                unsigned count, struct __kernel_timespec *limit, void *signals)
+uring_wait_cqes(struct io_uring *of, struct io_uring_cqe **cqe, unsigned count,
+                struct __kernel_timespec *limit, void *signals)
 {
-	int result = real_wait(ring, cqe, count, limit, signals);
+	struct __kernel_timespec look_again = { .tv_nsec = LOOK_AGAIN_NS };
+	const Ring *ring = (const Ring *) of;
+	bool of_another = limit == NULL && ring != own_ring && may_hold(ring);
+	int saved_errno = errno;
+	int result;
 
+	/* The caller finds that its read has ended, or no completion; or both. */
+	if (attached() && finish_one(ring))
+	{
+		*cqe = ring->completion.cqes;
+		errno = saved_errno;
+		return 0;
+	}
+	errno = saved_errno;
+	result =
+		real_wait(of, cqe, count, of_another ? &look_again : limit, signals);
 	waited = result == 0;
-	return result;
-}
-
-/* Count a read that has ended, as far as its time is known. */
-static void
-count_read(const Handle *handle, ssize_t got, bool timed)
-{
-	uint64_t ns = timed ? fc_clock_ns() - handle->submit_ns : 0;
-	OpenFile file = { .class = handle->class, .file = handle->file };
-
-	account_read_ended(&handle->account, &file, (AccountSource) handle->source,
-	                   handle->size, got, fc_clock_ns() - handle->submit_ns);
-	if (handle->source == SOURCE_PAGE_CACHE)
-		return;
-	if (handle->served && runtime_attached())
-		fc_read_disk_done(&runtime.cache, &handle->file, handle->blocks,
-		                  got > 0 ? (uint64_t) got : 0, ns);
-	if (handle->watched)
-		advice_count(handle->blocks, ADVICE_TURNS);
-	if ((handle->served || handle->watched) && timed)
-		advice_disk_read(handle->blocks, ns);
+	return of_another && result == -ETIME ? -EINTR : result;
 }
 
 static void

@@ -21,6 +21,13 @@ typedef struct UringServer
 
 	/* Memory that every process has at the same address: the buffers. */
 	const void *(*shared_pages)(size_t *size_out);
+
+	/*
+	 * End the read of the handle that an entry carried, as if its completion
+	 * were reaped: with so many bytes, or an error's negative number.  Called
+	 * from within uring_wait_cqes().  NULL: the server cannot.
+	 */
+	void (*complete)(uint64_t user_data, int result);
 } UringServer;
 
 /*

@@ -8,6 +8,10 @@
  * changed one by one, without a lock, since a commit must neither wait nor
  * fail.  A superfluous wake-up costs a visit.
  *
+ * Memory orders: a word is left by a full barrier before the launcher's number
+ * is read, and the launcher stores its number before it takes words, by full
+ * barriers, too.  So one of the two sees the other.
+ *
  * While no database has a policy, nobody needs to be woken.  That is known once
  * all databases have been visited, and ends for good with the first policy.
  *
@@ -53,7 +57,7 @@ typedef struct WakeShared
 
 static WakeShared *shared;
 
-/* What the transaction's commit has to do. */
+/* The work of the transaction's commit. */
 static struct
 {
 	bool wake; /* the database's files may have changed */
@@ -97,6 +101,11 @@ policy_round(void)
 	return shared == NULL ? 0 : pg_atomic_add_fetch_u32(&shared->round, 1);
 }
 
+/*
+ * Read without a barrier, after the commit: its locks are full barriers, as are
+ * policy_need() and the commit of the session that calls it.  So either we see
+ * the need, or the visit that it leads to sees what we committed.
+ */
 bool
 policy_needed(void)
 {
@@ -123,7 +132,7 @@ note_woken(Oid database)
 		    seen == database)
 			return;
 	}
-	pg_atomic_write_u32(&shared->woken_all, 1);
+	(void) pg_atomic_exchange_u32(&shared->woken_all, 1);
 }
 
 void
@@ -134,7 +143,7 @@ policy_wake(Oid database)
 	if (OidIsValid(database))
 		note_woken(database);
 	else
-		pg_atomic_write_u32(&shared->list_wanted, 1);
+		(void) pg_atomic_exchange_u32(&shared->list_wanted, 1);
 	if (shared->launcher != 0)
 		kill(shared->launcher, SIGUSR1);
 }

@@ -98,7 +98,7 @@ start_shared(void *memory)
 
 /* ---- the visitor --------------------------------------------------------- */
 
-/* Report files that cannot be told apart whenever their number changes. */
+/* Report files that cannot be distinguished whenever their number changes. */
 static void
 say_unplaced(uint32 unplaced)
 {

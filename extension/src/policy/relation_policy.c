@@ -43,7 +43,7 @@ PG_FUNCTION_INFO_V1(pgflash_cache_policy_rows);
 
 /* ---- the transaction ----------------------------------------------------- */
 
-/* What the transaction's commit has to do. */
+/* The work of the transaction's commit. */
 static struct
 {
 	bool plan;         /* rows were changed */

@@ -89,6 +89,10 @@ sample_ring_create(void *memory, uint64_t slots)
 
 /* ---- slots --------------------------------------------------------------- */
 
+/*
+ * Relaxed: the fence of sample_ring_put() is before it, the store of the head
+ * after it.
+ */
 static void
 store(SampleRing *ring, uint64_t position, const void *from)
 {
@@ -100,6 +104,7 @@ store(SampleRing *ring, uint64_t position, const void *from)
 		atomic_store_explicit(&slot->word[i], words[i], memory_order_relaxed);
 }
 
+/* Relaxed: the fence of is_whole() is between it and the tail's load. */
 static void
 load(const SampleRing *ring, uint64_t position, void *to)
 {
@@ -111,6 +116,7 @@ load(const SampleRing *ring, uint64_t position, void *to)
 	memcpy(to, words, sizeof(words));
 }
 
+/* Relaxed: for words that only the caller stores, and where a fence is. */
 static uint64_t
 relaxed(const _Atomic uint64_t *number)
 {
@@ -121,7 +127,9 @@ relaxed(const _Atomic uint64_t *number)
 
 /*
  * Mark a look that is the first one in its part of the ring.  A reader that
- * sees the position also sees its time, or a later one of the next round.
+ * sees the position also sees its time, or a later one of the next round: that
+ * one ends a search by time earlier, so it skips less.  Relaxed: head, newest,
+ * tail and the latest time are stored by this process only.
  */
 static void
 mark(SampleRing *ring, uint64_t position, const SampleLook *look)
@@ -160,7 +168,9 @@ sample_ring_put(SampleRing *ring, const SampleLook *look,
 		tail += 1 + oldest.count;
 		FC_ASSERT(tail <= head);
 	}
-	atomic_store_explicit(&ring->tail, tail, memory_order_relaxed);
+
+	/* Release: who sees this tail sees a head that is not below it. */
+	atomic_store_explicit(&ring->tail, tail, memory_order_release);
 
 	/* A reader that sees any of the following stores sees the tail. */
 	atomic_thread_fence(memory_order_release);
@@ -184,7 +194,11 @@ sample_ring_slots(const SampleRing *ring)
 uint64_t
 sample_ring_used(const SampleRing *ring)
 {
-	uint64_t tail = relaxed(&ring->tail);
+	/*
+	 * In this order the difference is not below 0, since the tail never passes
+	 * the head.  It may be too high by what was written between the two.
+	 */
+	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
 
 	return atomic_load_explicit(&ring->head, memory_order_acquire) - tail;
 }
@@ -194,6 +208,11 @@ sample_cursor(const SampleRing *ring)
 {
 	SampleCursor cursor = { .ring = ring };
 
+	/*
+	 * Acquire: the looks below the head are whole, and the tail, loaded after
+	 * it, is at least the one that made room for them.  A tail that has passed
+	 * this head leaves nothing to read.
+	 */
 	cursor.end = atomic_load_explicit(&ring->head, memory_order_acquire);
 	cursor.at = relaxed(&ring->tail);
 	return cursor;
@@ -208,6 +227,8 @@ sample_cursor_since(const SampleRing *ring, int64_t since)
 	     part <= cursor.end / ring->part_slots; part++)
 	{
 		const Mark *entry = &ring->mark[part % PARTS];
+
+		/* Acquire: with the position comes its time; see mark(). */
 		uint64_t position =
 			atomic_load_explicit(&entry->position, memory_order_acquire);
 
@@ -234,7 +255,11 @@ sample_cursor_newest(const SampleRing *ring)
 	return cursor;
 }
 
-/* Was the copy from the cursor's position still intact? */
+/*
+ * Was the copy from the cursor's position still intact?  The fence keeps its
+ * loads before that of the tail, so one that saw a newer look sees the tail
+ * that made room for it.
+ */
 static bool
 is_whole(SampleCursor *cursor)
 {

@@ -114,7 +114,10 @@ sampler_locks_install(void)
 
 /* ---- what a session waits for -------------------------------------------- */
 
-/* Read the lock that a session waits for; false if it does not wait. */
+/*
+ * Read the lock that a session waits for; false if it does not wait.  The
+ * barrier keeps the copies before the second look at what it waits for.
+ */
 static bool
 read_wait(volatile PGPROC *proc, LOCKTAG *tag, LOCKMODE *mode)
 {
@@ -219,6 +222,8 @@ entry_of(const LockObject *object)
 			if (table->count == OBJECTS_MAX)
 				return &table->others;
 			entry->object = *object;
+
+			/* Complete before it is used; a reader has the other barrier. */
 			pg_write_barrier();
 			pg_atomic_write_u32(&entry->used, 1);
 			table->count++;
@@ -289,6 +294,8 @@ pgflash_lock_waits_rows(PG_FUNCTION_ARGS)
 	{
 		if (pg_atomic_read_u32(&table->slot[i].used) == 0)
 			continue;
+
+		/* In use, so complete: see entry_of(). */
 		pg_read_barrier();
 		put_waits(result, &table->slot[i]);
 	}

@@ -88,6 +88,10 @@ type_of_name(const char *name)
 	if (names == SAMPLER_NAMES)
 		return SAMPLER_TYPE_WORKER;
 
+	/*
+	 * The name before the number that says it is there.  A reader has the
+	 * number from a look in the ring, which was released later.
+	 */
 	snprintf(sampler_shared->name[names], BGW_MAXLEN, "%s", name);
 	pg_write_barrier();
 	pg_atomic_write_u32(&sampler_shared->names, names + 1);

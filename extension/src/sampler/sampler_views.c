@@ -565,9 +565,13 @@ pgflash_backend_cpu_rows(PG_FUNCTION_ARGS)
 		/* A type without a name has no processes yet. */
 		if (pg_atomic_read_u64(&shared->cpu[i].user_us) +
 		        pg_atomic_read_u64(&shared->cpu[i].system_us) +
-		        pg_atomic_read_u32(&shared->cpu[i].processes) >
+		        pg_atomic_read_u32(&shared->cpu[i].processes) ==
 		    0)
-			put_cpu(result, sampler_type_name((uint8) i), &shared->cpu[i]);
+			continue;
+
+		/* One that has any has a name: it was stored before, by a barrier. */
+		pg_read_barrier();
+		put_cpu(result, sampler_type_name((uint8) i), &shared->cpu[i]);
 	}
 	put_cpu(result, "postmaster", &shared->postmaster);
 	put_cpu(result, "unattributed", &shared->unattributed);

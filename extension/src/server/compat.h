@@ -204,6 +204,8 @@ compat_worker_listed(const char *name)
 #define COMPAT_BACKEND_TYPES (B_LOGGER + 1)
 #endif
 
+typedef void CompatAioEnd(uint64 user_data, int result);
+
 /*
  * Since 18 an I/O worker may read for another process.  Which one is told by
  * the handle that it is working on, which it leaves in its error context
@@ -217,7 +219,7 @@ compat_worker_listed(const char *name)
 #define COMPAT_READS_FOR_OTHERS true
 #define compat_process_number   (&MyProcNumber)
 
-/* What an entry of io_uring carries is the address of its handle. */
+/* The data of an io_uring entry is the address of its handle. */
 static inline int64
 compat_aio_handle_number(uint64 user_data)
 {
@@ -233,6 +235,39 @@ compat_aio_handle_number(uint64 user_data)
 		return -1;
 	return (int64) ((user_data - handles) / sizeof(PgAioHandle));
 }
+
+/*
+ * What the server does when an entry's completion is reaped, under the lock on
+ * its ring: io_uring_wait_cqes() is called under that lock, and its caller then
+ * looks at the handle again.  So it is in 18 and 19.
+ */
+#if PG_VERSION_NUM < 200000
+#pragma weak pgaio_io_process_completion
+
+static inline void
+compat_aio_end(uint64 user_data, int result)
+{
+	PgAioHandle *handle = (PgAioHandle *) (uintptr_t) user_data;
+
+	if (handle->state != PGAIO_HS_SUBMITTED)
+		return;
+	START_CRIT_SECTION();
+	pgaio_io_process_completion(handle, result);
+	END_CRIT_SECTION();
+}
+
+static inline CompatAioEnd *
+compat_aio_complete(void)
+{
+	return pgaio_io_process_completion != NULL ? compat_aio_end : NULL;
+}
+#else
+static inline CompatAioEnd *
+compat_aio_complete(void)
+{
+	return NULL;
+}
+#endif
 
 static inline int
 compat_read_asked_by(int fd)
@@ -280,6 +315,12 @@ compat_aio_handle_number(uint64 user_data)
 {
 	(void) user_data;
 	return -1;
+}
+
+static inline CompatAioEnd *
+compat_aio_complete(void)
+{
+	return NULL;
 }
 #endif
 
@@ -362,7 +403,7 @@ compat_status_of(PgBackendStatus *array, uint32 place, const PGPROC *proc)
 #define COMPAT_WAIT_BUFFER PG_WAIT_BUFFER_PIN
 #endif
 
-/* What a signal's handler passes to another: 19 tells it who has sent it. */
+/* A signal handler's arguments for another: 19 adds the sender. */
 #if PG_VERSION_NUM >= 190000
 #define COMPAT_SIGNAL         postgres_signal_arg, pg_siginfo
 #define COMPAT_SIGNAL_IGNORED PG_SIG_IGN

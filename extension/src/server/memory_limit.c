@@ -149,7 +149,7 @@ unescape(char *word)
 	*out = '\0';
 }
 
-/* The part of the group's path that lies below the mounted part. */
+/* The part of the group's path below the mounted part. */
 static const char *
 below(const char *group, const char *part)
 {

@@ -321,7 +321,7 @@ make_forks(void)
 	                   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
-/* Asked of the file system once for each fork. */
+/* The file system is asked once for each fork. */
 static uint64
 fork_blocks(HTAB *forks, const BridgeFile *file)
 {

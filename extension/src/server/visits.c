@@ -132,7 +132,7 @@ visits_install(void)
 
 /* ---- launchers: visits under way ----------------------------------------- */
 
-/* What a visitor is given to take along. */
+/* The arguments of a visitor. */
 typedef struct Luggage
 {
 	uint32 answer; /* the place of its answer */

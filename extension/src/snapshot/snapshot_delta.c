@@ -428,7 +428,7 @@ index_rows(const DeltaSet *set)
 
 /* Does the row count something else than before, under the same key? */
 static bool
-began_anew(const DeltaKind *kind, const DeltaRow *before, const DeltaRow *now)
+started_over(const DeltaKind *kind, const DeltaRow *before, const DeltaRow *now)
 {
 	if (FC_BROKEN(ANEW))
 		return false;
@@ -457,7 +457,7 @@ delta_between(const DeltaSet *before, DeltaSet *now)
 		DeltaRow *difference = &between->rows[between->count];
 		Key key = key_of_row(row);
 		const Found *found = hash_search(index, &key, HASH_FIND, NULL);
-		bool subtract = found && !began_anew(kind, found->row, row);
+		bool subtract = found && !started_over(kind, found->row, row);
 		bool anything = false;
 
 		if (found != NULL)

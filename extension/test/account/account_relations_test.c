@@ -16,7 +16,7 @@ test_relations(void)
 	int fd;
 	int more;
 
-	begin_anew();
+	start_over();
 	fd = opened(PATH, 4);
 	more = opened(PATH ".1", 4);
 	page_cache_is_full = true;
@@ -100,7 +100,7 @@ test_more_relations_than_places(void)
 	AccountRelation row;
 	int fd;
 
-	begin_anew();
+	start_over();
 	sync_relations(20000, PLACES);
 	OK(calls_of_others() == 0, "as many relations as places find one each");
 	sync_relations(30000, 10);
@@ -136,7 +136,7 @@ place_of(uint32_t number)
 	abort();
 }
 
-/* What a race, or a process that dies at the worst moment, may leave behind. */
+/* Leftovers of a race, or of a process that dies at the worst moment. */
 static void
 test_odd_places(void)
 {
@@ -145,7 +145,7 @@ test_odd_places(void)
 	uint32_t twin;
 	unsigned rows = 0;
 
-	begin_anew();
+	start_over();
 	sync_relations(20000, 1);
 	place = place_of(20000);
 	twin = (place + 1) % PLACES;
@@ -157,7 +157,7 @@ test_odd_places(void)
 	OK(rows == 1 && relation_row(20000, 0, &row) && calls_in(&row) == 7,
 	   "a relation that got two places has one row");
 
-	begin_anew();
+	start_over();
 	for (uint32_t i = 0; i < PLACES; i++)
 		account_memory.keys[i].tag = TAG(1, CLAIMED);
 	sync_relations(20000, 1);
@@ -171,7 +171,7 @@ test_odd_places(void)
 	   "and after a crash it is free");
 }
 
-/* This process goes on on another processor. */
+/* This process continues on another processor. */
 static void
 move_to(int processor)
 {
@@ -197,7 +197,7 @@ test_processors(void)
 	AccountRelation row;
 	int fd;
 
-	begin_anew();
+	start_over();
 	fd = opened(PATH, 4);
 	for (int processor = 0; processor < 40; processor++)
 	{
@@ -213,7 +213,7 @@ test_processors(void)
 	server_close(fd);
 
 	/* A process that is moved in the middle of its work. */
-	begin_anew();
+	start_over();
 	move_to(0);
 	fd = opened(PATH, 4);
 	for (int i = 0; i < 100; i++)
@@ -227,9 +227,10 @@ test_processors(void)
 	server_close(fd);
 
 	/*
-	 * All places are taken, and what had the next one was counted everywhere.
+	 * All places are taken, and the owner of the next one was counted
+	 * everywhere.
 	 */
-	begin_anew();
+	start_over();
 	sync_relations(20000, PLACES);
 	fd = server_open("base/5/20007", O_RDWR);
 	for (int processor = 0; processor < RELATION_COPIES; processor++)
@@ -254,7 +255,7 @@ test_processors(void)
 	move_to(0);
 }
 
-/* What somebody knows who is told only what changes. */
+/* The counts of a client that is told only about changes. */
 typedef struct Follower
 {
 	AccountSeen seen[PLACES + 1];
@@ -271,7 +272,7 @@ follow(Follower *follower)
 			place, &follower->seen[place], &follower->known[place]);
 }
 
-/* Does he know what there is to know? */
+/* Does the client know all counts? */
 static bool
 knows_all(const Follower *follower)
 {
@@ -304,7 +305,7 @@ test_changes(void)
 	unsigned wrong = 0;
 	unsigned most = 0;
 
-	begin_anew();
+	start_over();
 	follow(&often);
 	OK(often.told == 0, "where nothing was counted nothing is told");
 	sync_relations(20000, 10);
@@ -358,7 +359,7 @@ test_tablespaces(void)
 	AccountRelation row;
 	char path[128];
 
-	begin_anew();
+	start_over();
 	for (unsigned space = 50000; space < 50040; space++)
 	{
 		int fd;
@@ -402,7 +403,9 @@ wait_for(pid_t child)
 		abort();
 }
 
-/* Each child counts on all relations, all of them new to all. */
+/*
+ * Each child counts on all relations, and all of them are new to all children.
+ */
 static void
 test_many_at_once(void)
 {
@@ -411,7 +414,7 @@ test_many_at_once(void)
 	unsigned right = 0;
 	uint64_t others;
 
-	begin_anew();
+	start_over();
 	for (int i = 0; i < CHILDREN; i++)
 	{
 		child[i] = fork();
@@ -437,8 +440,8 @@ test_many_at_once(void)
 	OK(right == PLACES / 2, "and each relation has its row");
 
 	/*
-	 * Who is stopped while it claims a row may have others count elsewhere
-	 * meanwhile.
+	 * While a process is stopped during its claim of a row, others may count
+	 * elsewhere.
 	 */
 	sync_relations(20000, PLACES / 2);
 	OK(calls_of_others() == others &&
@@ -453,7 +456,7 @@ test_killed(void)
 	pid_t child;
 	char byte;
 
-	begin_anew();
+	start_over();
 	if (pipe(ready) != 0)
 		abort();
 	child = fork();
@@ -475,14 +478,14 @@ test_killed(void)
 	close(ready[1]);
 }
 
-/* The postmaster lets go of its memory and makes it again. */
+/* The postmaster releases its memory and creates it again. */
 static void
 test_crash(void)
 {
 	size_t size = account_memory_size();
 	AccountRelation row;
 
-	begin_anew();
+	start_over();
 	sync_relations(20000, 10);
 	account_detach(true);
 	munmap(server_memory, size);

@@ -2,10 +2,10 @@
  * account_stage.h
  *		A stage for the accounting, without a server.
  *
- * This program plays PostgreSQL, as hooks_test does: it stands in a data
+ * This program plays PostgreSQL, as hooks_test does: it runs in a data
  * directory and calls the hooks by the names of the functions they stand in
- * for.  What the kernel says of its page cache, how long a read takes, what
- * processor runs this, and what is allocated, is the test's: it defines
+ * for.  The test decides what the kernel says about its page cache, how long a
+ * read takes, which processor runs, and what is allocated: it defines
  * syscall(), pread(), sched_getcpu() and malloc().
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -180,9 +180,9 @@ opened(const char *path, unsigned blocks)
 	return server_open(path, O_RDWR);
 }
 
-/* Begin with nothing counted. */
+/* Begin with empty counters. */
 UNUSED static void
-begin_anew(void)
+start_over(void)
 {
 	size_t size = account_memory_size();
 
@@ -316,7 +316,7 @@ set_up(void)
 	runtime.checkpointer_type = -1;
 	runtime.shared_memory = &server_memory;
 	account_want(&server);
-	begin_anew();
+	start_over();
 }
 
 UNUSED static void

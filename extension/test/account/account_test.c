@@ -1,7 +1,7 @@
 /*
  * account_test.c
- *		The accounting, without a server: every file call counted once, under
- *		what it was, and no call disturbed.
+ *		The accounting, without a server: every file call is counted once, in
+ *		the right place, and no call is disturbed.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -33,9 +33,9 @@ test_classes(void)
 		int fd;
 		AccountSum sum;
 
-		begin_anew();
+		start_over();
 		page_cache_is_full = false;
-		read_takes_ns = 1000000; /* a disk's, if nobody is asked */
+		read_takes_ns = 1000000; /* a disk's, unless the kernel is asked */
 		fd = opened(cases[i].path, 4);
 		(void) server_read(fd, page, BLOCK, 0);
 		(void) server_read(fd, page, 2 * BLOCK, 3 * BLOCK);
@@ -62,7 +62,7 @@ test_every_call(void)
 	int fd;
 	int from;
 
-	begin_anew();
+	start_over();
 	fd = opened(PATH, 8);
 	from = opened("base/5/16385", 8);
 	page_cache_is_full = true;
@@ -110,7 +110,7 @@ test_what_is_no_file(void)
 	int ends[2];
 	int null = server_open("/dev/null", O_RDWR);
 
-	begin_anew();
+	start_over();
 	if (pipe(ends) != 0)
 		abort();
 	(void) HOOK("write", ssize_t(*)(int, const void *, size_t))(ends[1], "x",
@@ -134,7 +134,7 @@ test_times(void)
 	AccountSum sum;
 	uint64_t in_buckets = 0;
 
-	begin_anew();
+	start_over();
 	fd = opened(PATH, 8);
 	page_cache_is_full = false;
 	read_takes_ns = 3000000;
@@ -164,7 +164,7 @@ test_errno(void)
 	int reader;
 	unsigned before;
 
-	begin_anew();
+	start_over();
 	fd = opened(PATH, 8);
 	reader = server_open(PATH, O_RDONLY);
 
@@ -205,7 +205,7 @@ test_off(void)
 	int fd;
 	void *memory = server_memory;
 
-	begin_anew();
+	start_over();
 	memory = server_memory;
 	fd = opened(PATH, 8);
 	setting_account = false;
@@ -246,7 +246,7 @@ test_sources(void)
 	unsigned asked = cachestats;
 	uint64_t disk;
 
-	begin_anew();
+	start_over();
 	fd = opened(PATH, 8);
 	read_often(fd, 320, true, 0);
 	OK(cachestats - asked == 20, "one read in 16 is asked where it came from");
@@ -254,15 +254,16 @@ test_sources(void)
 	   "fast ones are the page cache's");
 	OK(sum_of(CLIENT, ACCOUNT_DATA, ACCOUNT_PAGE_CACHE_READ).told_calls == 20,
 	   "and it shows how many were asked");
-	begin_anew();
+	start_over();
 	read_often(fd, 64, false, 1000000);
 	OK(calls_of(ACCOUNT_DATA, ACCOUNT_DISK_READ) == 64,
 	   "slow ones are the disk's");
 
 	/*
-	 * A device as fast as memory: only asking tells, and then the limit moves.
+	 * A device as fast as memory: only the kernel's answer shows it, and then
+	 * the limit moves.
 	 */
-	begin_anew();
+	start_over();
 	read_often(fd, 320, false, 0);
 	disk = calls_of(ACCOUNT_DATA, ACCOUNT_DISK_READ);
 	OK(disk > 200, "a disk as fast as memory is found out by the first few "
@@ -285,7 +286,7 @@ learn(int times, unsigned bucket, bool disk)
 static void
 test_limit(void)
 {
-	begin_anew();
+	start_over();
 	OK(!account_source_is_disk(9, BLOCK) && account_source_is_disk(10, BLOCK) &&
 	       !account_source_is_disk(10, 8 * BLOCK),
 	   "at first 32 us are the limit for a block, more for more");
@@ -310,7 +311,7 @@ test_extends(void)
 	int fd;
 	int other;
 
-	begin_anew();
+	start_over();
 	fd = opened(PATH, 4);
 	(void) server_write(fd, page, BLOCK, 3 * BLOCK);
 	OK(calls_of(ACCOUNT_DATA, ACCOUNT_WRITE) == 1,
@@ -349,7 +350,7 @@ test_wal(void)
 	int fd;
 	int next;
 
-	begin_anew();
+	start_over();
 	fd = opened("pg_wal/000000010000000200000005", 0);
 	next = opened("pg_wal/000000010000000200000006", 0);
 	(void) server_write(fd, page, 2 * BLOCK, 0);
@@ -375,7 +376,7 @@ test_backend_types(void)
 	int fd;
 	AccountSum sum;
 
-	begin_anew();
+	start_over();
 	fd = opened(PATH, 4);
 	(void) server_sync(fd);
 	parallel_number = 0;

@@ -4,8 +4,8 @@
  *		descriptor, also when it fails.
  *
  * A call that is forgotten in one of these ways makes no other test fail:
- * PostgreSQL makes it seldom, or never.  Who forgets it serves what is stale
- * when it is made.
+ * PostgreSQL makes it seldom, or never.  A library that forgets it serves stale
+ * blocks when it is made.
  *
  * One lets another life of the cache begin, as after a crash of the server.
  *
@@ -23,8 +23,8 @@ static const FcCheckpoint checkpoint = { .location = 1 };
 /* ---- all of them --------------------------------------------------------- */
 
 /*
- * How a file's bytes, its name, or what a descriptor is may change behind the
- * cache.
+ * The ways in which a file's bytes, its name, or a descriptor's file may change
+ * behind the cache.
  */
 static char changers[] =
 	"open open64 openat openat64 creat creat64 __open_2 __open64_2 "
@@ -168,8 +168,8 @@ static const Call calls[] = {
 };
 
 /*
- * What the kernel has done of it nobody knows; but that it was interrupted is
- * nothing.
+ * Nobody knows how much of it the kernel has done; but an interruption alone
+ * does not matter.
  */
 static void
 test_calls_that_fail(void)
@@ -221,7 +221,7 @@ a_failed_alias_leaves_no_map(void)
 	       fc_map_save(&runtime.cache, &checkpoint) == FC_SKIP;
 }
 
-/* Nothing but a number, which says little of the file that it leads to. */
+/* Only a number, which says little about the file that it leads to. */
 static void
 test_alias_that_fails(void)
 {
@@ -274,7 +274,7 @@ test_copy_of_all(void)
 	server_close(fd);
 }
 
-/* PostgreSQL's checkpointer changes most blocks of all. */
+/* The checkpointer changes the most blocks. */
 static void
 test_checkpointer(void)
 {
@@ -304,7 +304,10 @@ test_copied_descriptors(void)
 	   "a descriptor that becomes a copy by dup3 is another file's no more");
 	server_close(other);
 
-	/* Where a descriptor of another file was closed, and no hook saw it. */
+	/*
+	 * At the number of another file's descriptor, which was closed unseen by
+	 * any hook.
+	 */
 	other = server_open("base/5/16385", O_RDWR);
 	close(other);
 	copy = HOOK("fcntl", FcntlHook)(fd, F_DUPFD_CLOEXEC, other);
@@ -438,7 +441,7 @@ main(void)
 	if (fc_life_begin(&runtime.cache, &identity, 1) != FC_OK)
 		abort();
 	test_all_calls();
-	test_another_life(); /* first: no file that failed gets a stamp any more */
+	test_another_life(); /* first: no file gets a stamp after it failed */
 	test_calls_that_fail();
 	test_alias_that_fails();
 	test_positions();

@@ -1,12 +1,12 @@
 /*
  * faults.h
- *		Between the hooks and the kernel: calls that go wrong, and others who
- *		act in their midst.
+ *		Between the hooks and the kernel: calls that fail, and processes that
+ *		act during a call.
  *
  * A test that includes this defines the calls that the hooks make.  The next
- * call of a name may be told to fail, to come back short, and to let something
- * happen just before or just after the kernel has done it, which is what
- * another process may do at that moment.
+ * call of a name can be made to fail, to be short, and to let something happen
+ * just before or just after the kernel has done it, as another process may at
+ * that moment.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -21,21 +21,21 @@
 
 /* ---- the calls ----------------------------------------------------------- */
 
-/* What the next call of this name meets. */
+/* The fault of the next call of this name. */
 typedef struct Fault
 {
 	const char *name; /* NULL: nothing */
 	int fd;           /* of this descriptor; -1: of any */
 	int error;
 	size_t at_most;    /* bytes; 0: as many as are asked for */
-	bool other_device; /* as if the file lay on another one */
+	bool other_device; /* as if the file were on another one */
 	void (*before)(void);
 	void (*after)(void);
 } Fault;
 
 static Fault fault;
 
-/* The fault of this call, if it is the one; it is over then. */
+/* The fault of this call, if there is one; it is used up then. */
 static Fault
 fault_of(const char *name, int fd)
 {
@@ -95,7 +95,7 @@ pread(int fd, void *buffer, size_t size, off_t offset)
 	return got;
 }
 
-/* A short one is short in its first buffer. */
+/* A short call is short in its first buffer. */
 ssize_t
 preadv(int fd, const struct iovec *iov, int count, off_t offset)
 {
@@ -162,7 +162,7 @@ remove(const char *path)
 	return result;
 }
 
-/* For calls that fail or are made: what they come to. */
+/* The result of a call that fails or is made. */
 #define MEETS(met, call) ((met)->error == 0 ? (call) : refused(met))
 
 static int

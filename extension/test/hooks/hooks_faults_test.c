@@ -1,9 +1,9 @@
 /*
  * hooks_faults_test.c
- *		The hooks, when a call goes wrong or others act in its midst.
+ *		The hooks, when a call fails or other processes act during it.
  *
- * What the calls do is told to faults.h.  Every call that changes a file is in
- * changes_test.c, what stands under a name in names_test.c.
+ * faults.h determines what the calls do. Every call that changes a file is in
+ * changes_test.c, and changes of names are in names_test.c.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -14,7 +14,7 @@
 #include "fcache/writer.h"
 #include "hooks/volume.h"
 
-/* What others do in the midst of a call, through descriptors of their own. */
+/* Acts of other processes during a call, through their own descriptors. */
 static int other_fd;
 static Page *callers_page;
 
@@ -73,7 +73,7 @@ test_short_reads(void)
 	server_close(fd);
 }
 
-/* No change is announced for what lies beyond: it must not be cached. */
+/* No change is announced for the blocks beyond: they must not be cached. */
 static void
 test_run_beyond_a_segment(void)
 {
@@ -164,7 +164,7 @@ test_writes_that_go_wrong(void)
 }
 
 /*
- * Nobody knows whose data is lost: nothing of all this is to outlive the
+ * Nobody knows which file's data is lost: none of these blocks may outlive the
  * server.
  */
 static void
@@ -240,18 +240,19 @@ test_ranges(void)
 	OK(changes_ftruncate(fd, FC_BLOCK_SIZE) == 0, "a file is cut off");
 	plant_letters(PATH, 'A');
 	OK(block_is_cached(0) && !block_is_cached(1) && !block_is_cached(7),
-	   "all that lay behind is forgotten");
+	   "all blocks after it are forgotten");
 	server_close(fd);
 
 	fd = lettered_relation(BLOCKS);
 	(void) changes_fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, 2 * FC_BLOCK_SIZE,
 	                         FC_BLOCK_SIZE);
 	OK(block_is_cached(1) && !block_is_cached(2) && !block_is_cached(7),
-	   "a hole that moves what lies behind it changes all that");
+	   "a hole that moves the bytes after it changes them all");
 	server_close(fd);
 
 	/*
-	 * Cached, and beyond the file's end: where an append lands is not foretold.
+	 * Cached, and beyond the file's end: the offset of an append is not known
+	 * in advance.
 	 */
 	fd = lettered_relation(BLOCKS);
 	server_close(fd);
@@ -289,7 +290,7 @@ others_read_the_next(void)
 	read_true_at_once = next_file_is_read_true();
 }
 
-/* What takes the file's name away. */
+/* Calls that remove the file's name. */
 static int
 unlink_it(void)
 {
@@ -487,7 +488,7 @@ spoil_end_of_block_2(void)
 	close(fd);
 }
 
-/* From now on each read gives something else. */
+/* From now on each read returns something else. */
 static void
 another_block_2(void)
 {
@@ -592,7 +593,7 @@ main(void)
 	test_run_with_an_invalid_block();
 	test_what_block_a_page_is();
 	test_stamps();
-	test_file_system_that_fails(); /* no file gets a stamp any more */
+	test_file_system_that_fails(); /* no file gets a stamp from now on */
 	test_disk_that_stutters_while_a_hit_is_verified(); /* offline */
 	tear_down();
 	return tap_done();

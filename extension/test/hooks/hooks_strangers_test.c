@@ -1,8 +1,8 @@
 /*
  * hooks_strangers_test.c
- *		Who changes a data file behind the cache is met, and nobody else is
- *		accused; where it is dear to ask a file for its time, that is asked when
- *		it has been synced.
+ *		A change of a data file behind the cache is detected, and no other
+ *		change is taken for one; where reading a file's time is expensive, it is
+ *		read after a sync.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -13,7 +13,7 @@
 
 /* ---- the stage ----------------------------------------------------------- */
 
-static bool remote; /* the files lie on a server */
+static bool remote; /* the files are on a server */
 
 typedef int (*AskSystem)(int, struct statfs *);
 
@@ -27,7 +27,7 @@ fstatfs(int fd, struct statfs *system)
 	return result;
 }
 
-/* Until a change of a file is given another time than the last one. */
+/* Wait until a change of a file gets another time than the last one. */
 static void
 let_clock_tick(void)
 {

@@ -1,12 +1,12 @@
 /*
  * hooks_test.c
- *		The hooks, without a server: what they do to a cache when files are read
+ *		The hooks, without a server: their effect on a cache when files are read
  *		and changed.
  *
  * Most tests have one form: cache block 0, let something change the file, and
- * ask for the block again.  What comes must be what the file holds.  The
- * negative controls are this program built with FC_BREAK: the test of what is
- * left out must fail (negative_controls.sh).
+ * ask for the block again.  The result must be the file's content.  The
+ * negative controls are this program built with FC_BREAK: the test of the
+ * omitted safeguard must fail (negative_controls.sh).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -115,7 +115,7 @@ test_runs(void)
 	server_close(fd);
 }
 
-/* A full ring is no matter of scans. */
+/* A full ring has nothing to do with scans. */
 static uint64_t
 tried_to_fill(void)
 {
@@ -201,8 +201,8 @@ test_prefetch(void)
 /* ---- changes ------------------------------------------------------------- */
 
 /*
- * Read so many cached blocks at once, often; what a block took then, at the
- * most.
+ * Read so many cached blocks at once, often; return the longest time of a
+ * block.
  */
 static double
 block_ms_at_most(int fd, unsigned blocks, Advice *advice)
@@ -505,7 +505,8 @@ test_links_within(void)
 }
 
 /*
- * A number says which files it may be; all others keep what they have cached.
+ * A number limits the files that it may be; all others keep their cached
+ * blocks.
  */
 static void
 test_numbers(void)
@@ -541,7 +542,7 @@ test_numbers(void)
 	unlink("base/5/16390");
 }
 
-/* What has another name may be written by it, unseen. */
+/* A file with another name may be written by that name, unseen. */
 static void
 test_relation_elsewhere(void)
 {
@@ -670,7 +671,10 @@ test_dead_file(void)
 	server_close(new);
 }
 
-/* A change finds a file's number by its name, whoever's file that is by now. */
+/*
+ * A change finds a file's number by its name, even if it is another file by
+ * now.
+ */
 static void
 test_change_of_dead_file(void)
 {

@@ -42,7 +42,7 @@ fake_getsid(pid_t pid)
 }
 
 /*
- * Calls from a frame of their own.  Without a procedure linkage table, a
+ * Calls from a separate frame.  Without a procedure linkage table, a
  * compiler may read an entry of the import table once for all calls of a
  * function, as it does for 64-bit ARM.  A frame that is running keeps it.
  */
@@ -119,7 +119,9 @@ test_foreign(void)
 	OK(parent_now() == parent, "and nothing was replaced");
 }
 
-/* As a loader does that seals what it has made read-only; 0 if it did. */
+/*
+ * Seal the table, as a loader does that seals its read-only parts; 0 if it did.
+ */
 static int
 seal(struct dl_phdr_info *info, size_t size, void *unused)
 {

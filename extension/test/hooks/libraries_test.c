@@ -1,8 +1,9 @@
 /*
  * libraries_test.c
- *		Replacing what libraries import: those that are there, those that come.
+ *		Replacing the imports of libraries: those already loaded, and those
+ *		loaded later.
  *
- * The libraries (library.c) stand beside this program: bound lazily, bound at
+ * The libraries (library.c) are beside this program: bound lazily, bound at
  * once with read-only tables, without a procedure linkage table, without the
  * startup code that compilers add.
  *
@@ -151,7 +152,7 @@ test_other_startup_code(void)
 	libraries_restore();
 }
 
-/* Its own getppid() comes first, and does something else. */
+/* Its own getppid() is found first, and does something else. */
 static void
 test_functions_of_the_same_name(void)
 {
@@ -292,7 +293,7 @@ test_odd_objects(void)
 		memcpy(changed, headers, sizeof(headers));
 		for (size_t i = 0; i < places; i++)
 		{
-			/* Most tables stand at the beginning, the rest near the end. */
+			/* Most tables are at the beginning, the rest near the end. */
 			size_t at = random_number() % (i % 2 == 0 ? 4096 : size) / 8 * 8;
 			uint64_t value = random_number() >> random_number() % 64;
 
@@ -300,7 +301,7 @@ test_odd_objects(void)
 		}
 		for (size_t i = 0; i < count; i++)
 		{
-			/* What the loader itself has mapped is as it says. */
+			/* The loader's own mappings are as it reports them. */
 			if (headers[i].p_type == PT_DYNAMIC)
 				for (size_t at = 0; at < headers[i].p_memsz / 8; at++)
 				{

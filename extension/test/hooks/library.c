@@ -2,7 +2,8 @@
  * library.c
  *		A library whose imports are replaced, and one that it needs (NEEDED).
  *
- * Built in the ways that libraries are; see libraries_test.c, which calls it.
+ * Built in the ways in which libraries are built; see libraries_test.c, which
+ * calls it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -18,7 +19,7 @@
 typedef pid_t (*Function)(void);
 
 #ifdef OWN
-/* Not libc's, but called so. */
+/* Not libc's, but with the same name. */
 pid_t
 getppid(void)
 {
@@ -55,7 +56,7 @@ NAME(by_call)(void)
 	return getppid();
 }
 
-/* Unlike the program's parent if they disagree. */
+/* Not the parent's number if they disagree. */
 pid_t
 NAME(by_table)(void)
 {

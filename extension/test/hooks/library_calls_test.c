@@ -1,7 +1,7 @@
 /*
  * library_calls_test.c
- *		What a library does to a data file by itself: each call that changes
- *		one, through whatever descriptor or name.
+ *		Changes of a data file by a library itself: each call that makes one,
+ *		through any descriptor or name.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -18,7 +18,7 @@
 
 #define OUTSIDE "../other/plain"
 
-/* Call what stands in for a function of libc in libraries. */
+/* Call the function that stands in for one of libc's in libraries. */
 #define LIBRARY(name, type) ((type) library_function(name))
 
 static void (*library_function(const char *name))(void)
@@ -197,7 +197,7 @@ by_creat(int fd)
 	return close(LIBRARY("creat", CreatHook)(PATH, 0600)) == 0;
 }
 
-/* Whatever it did, the table of descriptors knows nothing. */
+/* The table of descriptors knows nothing of its calls. */
 static bool
 by_descriptor_of_a_library(int fd)
 {
@@ -376,14 +376,14 @@ test_names_that_go(void)
 	OK(replaced(fd), "LIBRARY_CALL: a library unlinks one in a folder");
 	close(folder);
 
-	/* Gone behind our back; then a library makes the next one. */
+	/* Removed behind our back; then a library creates the next one. */
 	fd = lettered_relation(BLOCKS);
 	unlink(PATH);
 	close(LIBRARY("open", OpenHook)(PATH, O_RDWR | O_CREAT, 0600));
 	OK(replaced(fd), "LIBRARY_CALL: a library makes a file of that name");
 }
 
-/* What a call leaves on the stack, and the next one finds there. */
+/* Data that a call leaves on the stack, and the next one finds there. */
 __attribute__((noinline)) static void
 leave_dirt(void)
 {
@@ -560,7 +560,7 @@ test_what_cannot_be_followed(void)
 	}
 }
 
-/* The same of a file that is none of data. */
+/* The same for a file that is not a data file. */
 static bool
 does_all_that_elsewhere(void)
 {
@@ -593,7 +593,10 @@ test_other_files(void)
 
 /* ---- all of them --------------------------------------------------------- */
 
-/* How a file's bytes, its name, or what a descriptor is may change. */
+/*
+ * The ways in which a file's bytes, its name, or a descriptor's file may
+ * change.
+ */
 static char changers[] =
 	"open open64 openat openat64 creat creat64 __open_2 __open64_2 "
 	"__openat_2 __openat64_2 __open __open64 fopen fopen64 freopen freopen64 "

@@ -1,7 +1,7 @@
 /*
  * names_test.c
- *		What stands under a name: emptied, unlinked or replaced, by whatever
- *		name, and who has it now.
+ *		The file of a name: emptied, unlinked or replaced, by any name, and the
+ *		name's present owner.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -152,7 +152,7 @@ test_name_that_is_looked_at(void)
 	int fd = lettered_relation(0);
 	int new;
 
-	/* The reader's file has its name still; and then it has not. */
+	/* The reader's file still has its name; later it has not. */
 	fault = (Fault){ .name = "lstat", .fd = -1, .after = others_replace_it };
 	(void) all_true(fd);
 	new = server_open(PATH, O_RDWR);
@@ -190,7 +190,7 @@ take_number(uint32_t number)
 }
 
 /*
- * Is a dropped file's block the next one's, whose number is another of its
+ * Is a dropped file's block served for the next file, whose number has another
  * generation?
  */
 static bool
@@ -229,7 +229,7 @@ test_two_numbers_of_one_generation(void)
 	bool right = true;
 	bool alike = false;
 
-	/* Until the numbers are such as were never used before. */
+	/* Until the numbers are ones that were never used before. */
 	for (uint32_t relation = 30000; right && !alike; relation++)
 	{
 		char path[64];

@@ -1,6 +1,6 @@
 /*
  * paths_test.c
- *		What a path says about a file.
+ *		What a path reveals about a file.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -2,9 +2,9 @@
  * stage.h
  *		A stage for the hooks, without a server.
  *
- * The program plays PostgreSQL: it stands in a data directory, holds the few
- * variables hooks look at, and calls the hooks as the import table would.  The
- * cache is core's own, on a real cache file.  The kernel's answer about the
+ * The program plays PostgreSQL: it runs in a data directory, defines the few
+ * variables that hooks read, and calls the hooks as the import table would.
+ * The cache is core's own, on a real cache file.  The kernel's answer about the
  * page cache is the test's (page_cache.h).
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -137,7 +137,7 @@ server_read(int fd, Page *page, uint32_t block)
 }
 
 /*
- * A page that begins like this is not what PostgreSQL would take for a block.
+ * PostgreSQL would not accept a page that begins like this as a block.
  */
 #define INVALID '!'
 
@@ -153,7 +153,7 @@ page_valid(void *page, uint32_t block)
 }
 
 static FcDevice cache_device;
-/* Nobody empties the ring: it takes all that a test fills. */
+/* Nobody empties the ring: it holds everything that a test fills. */
 static const FcConfig cache_config = { .slot_count = SLOTS,
 	                                   .ring_pages = 64,
 	                                   .process_count = 8,
@@ -236,7 +236,7 @@ cached_relation(const char *path)
 	return fd;
 }
 
-/* Does a read of block 0 now give what the file holds? */
+/* Does a read of block 0 now return the file's content? */
 UNUSED static bool
 reads_true(int fd)
 {

@@ -9,11 +9,19 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include <stdarg.h>
+#include <stdbool.h>
+
+static bool aio_call(long number, va_list arguments, long *result_out);
+#define CALL_OF_TEST aio_call
+
 #include "stage.h"
 
+#include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <stdatomic.h>
 
+#include "fcache/writer.h"
 #include "hooks/uring.h"
 
 /* liburing 2's structures, as its binary interface has them. */
@@ -33,15 +41,77 @@ struct io_uring
 	unsigned cq_reserved[4];
 	unsigned flags;
 	int fd;
+	unsigned features;
 };
 
 #define ENTRIES 8
 #define HANDLES 16
-#define DATA    1000 /* what the entry of handle 0 carries */
+#define DATA    1000 /* the content of the entry of handle 0 */
 
 static struct io_uring ring;
 static Page *pages; /* the server's buffers: one for each handle and more */
 #define PAGES (2 * HANDLES)
+
+/* How reads ended that the server was told of, by handle; 0: not yet. */
+static int *ended;
+
+/* ---- a slow flash -------------------------------------------------------- */
+
+#define LATE_MAX 64
+
+/* Flash begins with a read when somebody waits for one. */
+static bool flash_is_slow;
+static struct iocb late[LATE_MAX];
+static long late_count;
+static long late_context; /* the reader's; the writer has another one */
+
+static long
+call_kernel(long number, ...)
+{
+	va_list arguments;
+	long result;
+
+	va_start(arguments, number);
+	result = really(number, arguments);
+	va_end(arguments);
+	return result;
+}
+
+static void
+begin_late(long context)
+{
+	for (long i = 0; i < late_count; i++)
+	{
+		struct iocb *one = &late[i];
+
+		if (call_kernel(SYS_io_submit, context, 1L, &one, 0L, 0L, 0L) != 1)
+			abort();
+	}
+	late_count = 0;
+}
+
+static bool
+aio_call(long number, va_list arguments, long *result_out)
+{
+	long a[6];
+
+	if (number != SYS_io_setup && number != SYS_io_destroy &&
+	    number != SYS_io_submit && number != SYS_io_getevents)
+		return false;
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(arguments, long);
+	if (number == SYS_io_submit && flash_is_slow && late_count < LATE_MAX)
+	{
+		late_context = a[0];
+		late[late_count++] = **(struct iocb **) a[2];
+		*result_out = 1;
+		return true;
+	}
+	if (number == SYS_io_getevents && a[0] == late_context && a[1] > 0)
+		begin_late(a[0]);
+	*result_out = call_kernel(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return true;
+}
 
 /* ---- liburing ------------------------------------------------------------ */
 
@@ -84,19 +154,20 @@ io_uring_wait_cqes(struct io_uring *of, struct io_uring_cqe **cqe,
                    unsigned count, struct __kernel_timespec *limit,
                    void *signals)
 {
+	struct io_uring_getevents_arg how = { .ts = (uintptr_t) limit };
 	long done = syscall(SYS_io_uring_enter, (long) of->fd, 0L, (long) count,
-	                    (long) IORING_ENTER_GETEVENTS, 0L, 0L);
+	                    (long) (IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG),
+	                    (long) &how, (long) sizeof(how));
 
-	(void) limit;
 	(void) signals;
 	return done < 0 || io_uring_peek_batch_cqe(of, cqe, 1) == 0 ? -errno : 0;
 }
 
 static void *
-map_ring(size_t size, off_t what)
+map_ring(int fd, size_t size, off_t what)
 {
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-	            ring.fd, what);
+	            fd, what);
 }
 
 static bool
@@ -109,12 +180,14 @@ open_ring(void)
 	                        0L, 0L, 0L);
 	if (ring.fd < 0)
 		return false;
-	sq = map_ring(of.sq_off.array + of.sq_entries * sizeof(unsigned),
+	ring.features = of.features;
+	sq = map_ring(ring.fd, of.sq_off.array + of.sq_entries * sizeof(unsigned),
 	              IORING_OFF_SQ_RING);
-	cq = map_ring(of.cq_off.cqes + of.cq_entries * sizeof(struct io_uring_cqe),
+	cq = map_ring(ring.fd,
+	              of.cq_off.cqes + of.cq_entries * sizeof(struct io_uring_cqe),
 	              IORING_OFF_CQ_RING);
-	ring.sqes =
-		map_ring(of.sq_entries * sizeof(struct io_uring_sqe), IORING_OFF_SQES);
+	ring.sqes = map_ring(ring.fd, of.sq_entries * sizeof(struct io_uring_sqe),
+	                     IORING_OFF_SQES);
 	ring.sq_tail = (unsigned *) (sq + of.sq_off.tail);
 	ring.sq_mask = (unsigned *) (sq + of.sq_off.ring_mask);
 	ring.sq_entries = (unsigned *) (sq + of.sq_off.ring_entries);
@@ -143,6 +216,12 @@ shared_pages(size_t *size_out)
 	return pages;
 }
 
+static void
+complete(uint64_t user_data, int result)
+{
+	ended[user_data - DATA] = result;
+}
+
 static struct io_uring_sqe *
 stage(unsigned handle, int opcode, int fd, const void *at, unsigned length,
       uint32_t block)
@@ -167,7 +246,7 @@ stage_block(unsigned handle, int fd, uint32_t block)
 	             block);
 }
 
-/* Take one completion; its result, and whose it is. */
+/* Take one completion; return its result, and its handle. */
 static int
 reap(unsigned *handle_out)
 {
@@ -185,7 +264,7 @@ reap(unsigned *handle_out)
 	return result;
 }
 
-/* Read a block by handle 0; what the kernel reports. */
+/* Read a block by handle 0; return the kernel's result. */
 static int
 read_by_ring(int fd, uint32_t block)
 {
@@ -311,7 +390,10 @@ test_many(void)
 	server_close(fd);
 }
 
-/* The memory of the cache is the child's own: it reads what it has filled. */
+/*
+ * The memory of the cache is the child's own: it reads the blocks that it has
+ * filled.
+ */
 static bool
 reaped_elsewhere(void)
 {
@@ -361,6 +443,171 @@ test_private_pages(void)
 	   "and not filled");
 	server_close(fd);
 }
+
+/* ---- reads that are held ------------------------------------------------- */
+
+/* The first blocks of the file are on flash, which is slow, and not in it. */
+static int
+flash_relation(uint32_t blocks)
+{
+	int fd = cached_relation(PATH);
+	Page page;
+
+	for (uint32_t i = 0; i < blocks; i++)
+	{
+		if (server_read(fd, &page, i) != FC_BLOCK_SIZE)
+			abort();
+	}
+	if (fc_writer_flush(&runtime.cache, 10000000000ULL) != FC_OK)
+		abort();
+	plant(PATH, 8, 'z');
+	memset(ended, 0, HANDLES * sizeof(*ended));
+	flash_is_slow = true;
+	return fd;
+}
+
+static void
+test_held(void)
+{
+	int fd = flash_relation(3);
+	uint64_t hits = counter(FC_COUNT_hits);
+	struct io_uring_cqe *cqe = NULL;
+
+	for (unsigned i = 0; i < 3; i++)
+	{
+		stage_block(i, fd, i);
+		if (uring_submit(&ring) != 1)
+			abort();
+	}
+	OK(uring_peek_batch_cqe(&ring, &cqe, 1) == 0 && ended[0] == 0 &&
+	       page_is(&pages[0], '?') && counter(FC_COUNT_hits) == hits,
+	   "reads of blocks that flash is fetching are held");
+	errno = 4711;
+	OK(uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 && cqe != NULL &&
+	       errno == 4711 && ended[0] == FC_BLOCK_SIZE && ended[1] == 0 &&
+	       page_is(&pages[0], 'a'),
+	   "a process that waits finishes the oldest, from flash");
+	OK(uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 &&
+	       ended[1] == FC_BLOCK_SIZE && page_is(&pages[1], 'a') &&
+	       uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 &&
+	       ended[2] == FC_BLOCK_SIZE && page_is(&pages[2], 'a') &&
+	       counter(FC_COUNT_hits) == hits + 3,
+	   "then the others");
+	flash_is_slow = false;
+	OK(read_by_ring(fd, 5) == FC_BLOCK_SIZE && page_is(&pages[0], 'z'),
+	   "and then waits for what the kernel reads");
+	server_close(fd);
+}
+
+static void
+test_held_and_changed(void)
+{
+	int fd = flash_relation(2);
+	Page page = page_of('c');
+	struct io_uring_cqe *cqe;
+
+	stage_block(0, fd, 1);
+	OK(uring_submit(&ring) == 1 &&
+	       changes_pwrite(fd, &page, sizeof(page), FC_BLOCK_SIZE) ==
+	           FC_BLOCK_SIZE &&
+	       uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 &&
+	       ended[0] == FC_BLOCK_SIZE && page_is(&pages[0], 'c'),
+	   "what is changed while it is held is not served from what flash had");
+	flash_is_slow = false;
+	server_close(fd);
+}
+
+static void
+test_held_and_bypassed(void)
+{
+	int fd = flash_relation(2);
+	struct io_uring_cqe *cqe;
+
+	stage_block(0, fd, 1);
+	if (uring_submit(&ring) != 1 ||
+	    fc_mode_set(&runtime.cache, FC_PASSTHROUGH, FC_REASON_USER) != FC_OK)
+		abort();
+	OK(uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 &&
+	       ended[0] == FC_BLOCK_SIZE && page_is(&pages[0], 'z'),
+	   "if the cache does not serve any more, it comes from the file");
+	if (fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE) != FC_OK)
+		abort();
+	flash_is_slow = false;
+	server_close(fd);
+}
+
+static void
+test_not_held(void)
+{
+	int fd = flash_relation(2);
+	unsigned features = ring.features;
+	unsigned handle;
+	Page own;
+
+	ring.features &= ~(unsigned) IORING_FEAT_CQE_SKIP;
+	OK(read_by_ring(fd, 1) == FC_BLOCK_SIZE && page_is(&pages[0], 'a') &&
+	       ended[0] == 0,
+	   "where the kernel completes every entry, flash is waited for");
+	ring.features = features;
+
+	(void) stage(0, IORING_OP_READ, fd, &own, FC_BLOCK_SIZE, 0);
+	OK(uring_submit(&ring) == 1 && reap(&handle) == FC_BLOCK_SIZE &&
+	       page_is(&own, 'a') && ended[0] == 0,
+	   "nor is a block held whose memory other processes do not have");
+	flash_is_slow = false;
+	server_close(fd);
+}
+
+/* A process whose own ring is another one waits for this one. */
+static int
+wait_elsewhere(void)
+{
+	struct io_uring *its = malloc(sizeof(*its));
+	struct io_uring_cqe *cqe;
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+	{
+		unsigned tail = ring.sqe_tail;
+
+		/* The hooks only see that it submits by this one. */
+		*its = ring;
+		its->sqe_head = tail;
+		its->sqe_tail = tail + 1;
+		memset(&ring.sqes[tail & *ring.sq_mask], 0, sizeof(ring.sqes[0]));
+		ring.sqes[tail & *ring.sq_mask].opcode = IORING_OP_READ;
+		ring.sqes[tail & *ring.sq_mask].fd = -1;
+		(void) uring_submit(its);
+		while (uring_peek_batch_cqe(&ring, &cqe, 1) == 0)
+			;
+		__atomic_store_n(ring.cq_head, *ring.cq_head + 1, __ATOMIC_RELEASE);
+		_exit(-uring_wait_cqes(&ring, &cqe, 1, NULL, NULL));
+	}
+	if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		abort();
+	free(its);
+	return -WEXITSTATUS(status);
+}
+
+static void
+test_held_by_another(void)
+{
+	int fd = flash_relation(2);
+
+	OK(wait_elsewhere() == -EINTR,
+	   "a process that waits for another one's ring looks again soon");
+	stage_block(0, fd, 1);
+	OK(uring_submit(&ring) == 1 && wait_elsewhere() == 0 &&
+	       ended[0] == FC_BLOCK_SIZE && page_is(&pages[0], 'z'),
+	   "URING_HELD: it finishes what that one holds, from the file");
+	flash_is_slow = false;
+	OK(read_by_ring(fd, 5) == FC_BLOCK_SIZE && page_is(&pages[0], 'z'),
+	   "which then is held no more");
+	server_close(fd);
+}
+
+/* ---- what is not as it should be ----------------------------------------- */
 
 /* The number of our descriptor of /dev/null. */
 static int
@@ -433,7 +680,8 @@ main(void)
 {
 	static const UringServer server = { .handles = HANDLES,
 		                                .handle_number = handle_number,
-		                                .shared_pages = shared_pages };
+		                                .shared_pages = shared_pages,
+		                                .complete = complete };
 	const char *culprit;
 
 	if (!open_ring())
@@ -442,6 +690,8 @@ main(void)
 		return 0;
 	}
 	pages = mmap(NULL, PAGES * sizeof(Page), PROT_READ | PROT_WRITE,
+	             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ended = mmap(NULL, HANDLES * sizeof(*ended), PROT_READ | PROT_WRITE,
 	             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	set_up();
 	OK(uring_prepare(&culprit), "io_uring's functions are found");
@@ -455,6 +705,11 @@ main(void)
 	test_many();
 	test_another_process();
 	test_private_pages();
+	test_held();
+	test_held_and_changed();
+	test_held_and_bypassed();
+	test_not_held();
+	test_held_by_another();
 	test_a_lost_descriptor();
 	test_what_is_not_known();
 	tear_down();

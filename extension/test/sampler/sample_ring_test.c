@@ -1,9 +1,9 @@
 /*
  * sample_ring_test.c
- *		The sampler's ring: what comes out is what went in, whole and in order.
+ *		The sampler's ring:
  *
- * Each record of a look bears the look's number in all its fields, so a look
- * that was put together from two shows.
+ * the records come out whole and in order. Each record of a look has the look's
+ * number in all its fields, so a look that was put together from two shows.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -88,7 +88,7 @@ test_empty(void)
 	free(ring);
 }
 
-/* How many of the newest looks fit, by adding up. */
+/* The number of the newest looks that fit, by adding up. */
 static uint64_t
 looks_that_fit(uint64_t newest)
 {
@@ -177,8 +177,8 @@ test_overwritten(void)
 #define LARGE 5000
 
 /*
- * The numbers of the looks at or after a time, summed up in a way that tells
- * them apart.
+ * The numbers of the looks at or after a time, summed up in a way that
+ * distinguishes them.
  */
 static uint64_t
 sum_since(SampleCursor cursor, int64_t since, uint64_t *visited)
@@ -198,7 +198,7 @@ sum_since(SampleCursor cursor, int64_t since, uint64_t *visited)
 }
 
 /*
- * Time goes on by 10 with each look; every BACK looks the clock is set back by
+ * Time advances by 10 with each look; every BACK looks the clock is set back by
  * 300.
  */
 static int64_t

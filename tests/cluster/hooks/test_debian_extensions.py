@@ -4,8 +4,8 @@
 They need the network and several hundred megabytes, so they only run by
 `make extensions-check`.  Each package has a server of its own: its library is preloaded where
 it asks for that, its extensions are created and used a little, and tables are changed in the
-ways of support/ddl.py, every hit verified.  What came out is written to
-out/extensions-check, of which tools/extensions_to_docs.py makes docs/reference/extensions.md.
+ways of support/ddl.py, every hit verified.  The results are written to out/extensions-check, from
+which tools/extensions_to_docs.py makes docs/reference/extensions.md.
 """
 
 import json
@@ -29,13 +29,13 @@ pytestmark = [pytest.mark.extensions_check, pytest.mark.timeout(1800)]
 
 OUT = REPOSITORY / "out" / "extensions-check"
 
-#: Compared in each trial at least.
+#: Blocks that are compared in each trial at least.
 HITS_MIN = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """How a package is tried: what it must be told, and what is done with it."""
+    """How a package is tried: its settings, and the statements that use it."""
 
     preload: str = ""
     settings: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Trial:
     use: tuple[str, ...] = ()
     #: Run once, after the extensions were created.
     prepare: tuple[str, ...] = ()
-    #: Why not more is done.
+    #: Why no more is tested.
     remark: str = ""
 
 
@@ -53,7 +53,8 @@ LOGICAL = {
     "wal_level": "logical",
     "max_replication_slots": "8",
     "max_wal_senders": "8",
-    # Of minor releases since that setting came; named like an extension's, others take no notice.
+    # Of minor releases since that setting came; named like an extension's setting, it is ignored by
+    # others.
     "output_plugin_libraries": "wal2json,decoderbufs,pglogical_output,test_decoding",
 }
 
@@ -399,7 +400,7 @@ TRIALS: dict[str, Trial] = {
 
 @pytest.fixture(scope="session")
 def packages() -> dict[str, dict[str, Any]]:
-    """Return what was fetched: versions, libraries and extensions by package."""
+    """Return the downloads: versions, libraries and extensions by package."""
     root = PgInstall.from_pg_config(pg.fetch_debian_extensions()).root
     found: dict[str, dict[str, Any]] = json.loads((root / "extensions.json").read_text())
     return {re.sub(r"^postgresql-(15-)?|-15$", "", name): what for name, what in found.items()}
@@ -436,14 +437,14 @@ def own_libraries(install: PgInstall) -> set[str]:
 
 
 def watched_libraries(cached: CachedServer) -> list[str]:
-    """Return the libraries whose imports are watched, of which the log told."""
+    """Return the libraries whose imports are watched, according to the log."""
     return sorted(
         set(re.findall(r'imports of library "([^"]+)" are watched', cached.server.log_text()))
     )
 
 
 def changers_of(library: Path) -> list[str]:
-    """Return what a library imports that changes files: all that pgflash watches but openings."""
+    """Return a library's imports that change files: all that pgflash watches except openings."""
     source = (REPOSITORY / "extension/src/hooks/library_calls.c").read_text()
     watched = set(re.findall(r'IMPORT(?:_64)?\("(\w+)"', source))
     harmless = re.compile(r"_*(open|openat|dup|fcntl|fsync|fdatasync|sync)")

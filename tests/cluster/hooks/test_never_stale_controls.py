@@ -4,8 +4,8 @@
 Each is built from the same source with one FC_BREAK of extension/src/broken.h and goes
 through the same passage of support/never_stale.py.
 
-Not here, since SQL does not reach a stale block through them alone; another safeguard
-stands before or behind each of them, and the tests of extension/ and core/ must do:
+Some are not here, since SQL does not reach a stale block when only they are missing; another
+safeguard comes before or after each of them, and the tests of extension/ and core/ cover them:
 
     ZERO_EXTEND     the blocks beyond a file's end were invalidated when it was cut
     CREATE          a name that was removed was retired then
@@ -80,8 +80,8 @@ def test_the_model_of_the_tables_notices_by_itself_when_nothing_is_verified(
         finally:
             world.disconnect()
 
-    # A catalog's block may be stale as well, and then the server is at a loss: as
-    # early as when the extension is created.
+    # A catalog's block may be stale as well, and then the server fails, possibly as early as when
+    # the extension is created.
     with pytest.raises((AssertionError, psycopg.Error)):
         change_and_look()
 

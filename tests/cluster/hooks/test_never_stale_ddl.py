@@ -16,7 +16,7 @@ from support.world import World
 
 pytestmark = pytest.mark.extension
 
-#: Hits that a whole passage compares; it makes three times as many.
+#: Hits that one run compares at least; it makes three times as many.
 COMPARED_MIN = 30_000
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A superuser's file functions may be aimed at a data file; then nothing stale is served.
+"""A superuser may aim file functions at a data file; then nothing stale is served.
 
-Nobody should do that, and the table is gone.  But what was cached of it must not outlive it.
+Nobody should do that, and the table is lost. But its cached blocks must not outlive it.
 """
 
 from collections.abc import Callable

@@ -60,7 +60,7 @@ def test_a_cache_switched_and_cleared_under_load_serves_nothing_stale(
         load = pool.submit(run_tpcb, cached.server, seconds=4)
         for switch in itertools.cycle(switches):
             session.execute(switch)
-            # The load goes on for a while in this mode, and ends in whichever.
+            # The load runs for a while in this mode, and may end in any mode.
             if wait([load], timeout=0.05).done:
                 if cached.view()["clears"] >= 3:
                     break

@@ -3,7 +3,7 @@
 
 A gigabyte need not be written for that: PostgreSQL takes a hole at a table's end for empty
 blocks, so the table's file is made as long as a segment but for some blocks.  To vacuum such a
-table takes long, so what cuts it off at another segment is a test of `make soak`.
+table takes long, so the test that truncates it to another segment is part of `make soak`.
 """
 
 import os
@@ -34,7 +34,7 @@ def read_ends(world: World) -> None:
 
 
 def lengthen(cached: CachedServer, world: World, blocks: int) -> None:
-    """Let a hole follow the table's rows, so that it has so many blocks; restart the server."""
+    """Append a hole to the table's rows, so that it has so many blocks; restart the server."""
     row = world.session().execute("select pg_relation_filepath('wide')").fetchone()
     assert row is not None
     world.disconnect()

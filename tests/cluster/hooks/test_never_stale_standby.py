@@ -26,7 +26,7 @@ from support.sampled import sampler
 from support.standby import REPLICATION, create_standby, has_replayed
 from support.world import World
 
-#: What a standby does not see, or what only wears out descriptors.
+#: Steps that a standby does not see, or that only use up descriptors.
 LEFT_OUT: frozenset[Step] = frozenset(
     {use_temporary_tables, make_many_tables, change_many_tables, drop_many_tables}
 )
@@ -48,7 +48,7 @@ def test_redo_on_a_standby_leaves_no_stale_block(
         _, mismatched = standby.verify()
         assert mismatched == 0, f"{mismatched} stale blocks on the standby after {step.__name__}"
         standby.assert_serving()
-    # It costs a standby to see it, so it is seen here: the sampler runs during recovery, too.
+    # Seeing it takes a standby, so it is tested here: the sampler runs during recovery, too.
     assert sampler(standby.server)["looks"] > 0
     world.check()
     assert_never_stale(primary, compared_min=2000, go_on=world.check)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A kernel that does not answer cachestat, as before Linux 6.5 or in a container that forbids it.
+"""A kernel without cachestat, as before Linux 6.5 or in a container that forbids it.
 
-A filter of system calls (seccomp) gives the answer, as container runtimes do. What is in the page
-cache must not touch flash all the same.
+A filter of system calls (seccomp) gives the answer, as in container runtimes. Even then, blocks in
+the page cache must not touch flash.
 """
 
 import errno
@@ -19,7 +19,7 @@ from support.cluster import ClusterFactory
 from support.patience import eventually
 from support.shim import compile_shim
 
-#: Makes the calls CALLS fail with ERROR, from the start of the process on and in all its children.
+#: Makes the calls CALLS fail with ERROR in a process, from its start, and in all its children.
 FILTER = """
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -88,7 +88,7 @@ def view(server: Server) -> Mapping[str, object]:
 
 
 def read_again_and_again(server: Server) -> tuple[int, int]:
-    """Read a table that the page cache holds; how many blocks came from there, how many not."""
+    """Read a table in the page cache; return how many blocks came from there, and how many not."""
     with server.connect() as session:
         session.execute("create table item as select g id from generate_series(1, 300000) g")
         session.execute("vacuum analyze item")

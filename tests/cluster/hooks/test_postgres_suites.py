@@ -5,8 +5,8 @@ They need a source tree of the server's major, so they only run by
 `make postgres-check PG_SRC=DIR`.  Each suite runs twice against like servers, without and
 with the extension (small buffers, every hit verified), and the lists of passed tests are
 compared.  The tree may be of another minor release, or of a server built with other
-options: a test that fails without the cache, too, must print the same with it.  What came
-out is written to out/postgres-check, where make shows it.
+options: a test that fails without the cache, too, must print the same with it.  The results are
+written to out/postgres-check, and make shows them.
 
 The TAP suites (tests/support/tap.py) make their own servers, hundreds of them: standbys,
 restored, rewound and upgraded ones.  They need Perl's IPC::Run.
@@ -40,10 +40,10 @@ pytestmark = [pytest.mark.postgres_check, pytest.mark.timeout(3600)]
 
 #: Small enough that nearly every block is read again and again, large enough for the
 #: twenty sessions that a group of the regression tests has.  The isolation tests have few
-#: sessions and tiny tables.  With that, how many hits must have been compared.
+#: sessions and tiny tables.  And the least number of hits that must have been compared.
 SUITES = {"regress": ("4MB", 10_000), "isolation": ("1MB", 2_000)}
 
-#: What pg_regress gives a server of its own; and scans that begin at a table's beginning,
+#: The settings of pg_regress for its own server; and scans that begin at a table's beginning,
 #: since the tests take for granted that their tables are small beside shared_buffers; and
 #: that there are background workers for parallel queries, of which pgflash takes some.
 SETTINGS = {
@@ -256,7 +256,7 @@ def test_the_tap_suites_say_the_same_with_the_cache_and_without(
     )
     assert not unlike, {name: (without[name], with_cache[name]) for name in unlike}
     assert not any(one.stale for one in with_cache.values())
-    # Who was skipped, or hung, proves nothing.
+    # A test that was skipped, or hung, proves nothing.
     assert ended.count("passed") >= 0.8 * len(ended)
     assert all(
         one.served for one in with_cache.values() if one.ended == "passed" and one.passed > 20
@@ -269,7 +269,7 @@ def test_the_tap_suites_would_show_a_stale_block(
     source: Path,
     work: Path,
 ) -> None:
-    """A library that forgets to announce writes serves what is not in the file any more."""
+    """A library that forgets to announce writes serves blocks that the file no longer has."""
     assert pgflash_install.major == broken_install("WRITE").major
     own = broken_install("WRITE").copy_to(work / "pg")
     suites = TapSuites(source, own, work / "broken", cached=True)
@@ -301,7 +301,7 @@ def names(listed: Iterable[str]) -> str:
 
 
 def write_table(suite: str, lines: Mapping[str, object]) -> None:
-    """Write what came of a suite."""
+    """Write the results of a suite."""
     text = "".join(f"  {what:40}{value}\n" for what, value in lines.items())
     (out_folder() / f"{suite}.txt").write_text(f"{suite}\n{text}")
 

@@ -1,4 +1,4 @@
--- Who is nobody sees and does nothing; pg_monitor may look; only superusers change the cache.
+-- An ordinary role sees and does nothing; pg_monitor may look; only superusers change the cache.
 CREATE EXTENSION pgflash;
 CREATE ROLE regress_pgflash_nobody;
 CREATE ROLE regress_pgflash_monitor IN ROLE pg_monitor;
