@@ -2,9 +2,10 @@
  * measure.h
  *		Time candidates side by side: medians of rounds that they take in turn.
  *
- * A round calls each candidate once, which does MEASURE_CALLS calls of what is
- * measured.  Thread CPU time, so that other processes count only by what they
- * do to the processor's caches; a noisy moment disturbs all candidates alike.
+ * A round runs each candidate once, which makes MEASURE_CALLS calls.  Thread
+ * CPU time unless MEASURE_CLOCK names another clock, so that other processes
+ * matter only by their effect on the processor's caches; a noisy moment
+ * disturbs all candidates alike.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -21,24 +22,33 @@
 #ifndef MEASURE_CALLS
 #define MEASURE_CALLS 20000
 #endif
+#ifndef MEASURE_CLOCK
+#define MEASURE_CLOCK CLOCK_THREAD_CPUTIME_ID
+#endif
 
 typedef struct Figure
 {
 	const char *name;
 	void (*work)(void *context);
-	double rounds[MEASURE_ROUNDS]; /* ns of CPU per call */
+	double rounds[MEASURE_ROUNDS]; /* ns per call */
 	double median;
 	double low; /* quartiles */
 	double high;
 } Figure;
 
 static inline uint64_t
-measure_cpu_ns(void)
+measure_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t) now.tv_sec * 1000000000ULL + (uint64_t) now.tv_nsec;
+}
+
+static inline uint64_t
+measure_cpu_ns(void)
+{
+	return measure_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static inline int
@@ -57,12 +67,13 @@ measure(Figure *figures, int count, void *context)
 	{
 		for (int i = 0; i < count; i++)
 		{
-			uint64_t start = measure_cpu_ns();
+			uint64_t start = measure_ns(MEASURE_CLOCK);
 
 			figures[i].work(context);
 			if (round >= 0)
 				figures[i].rounds[round] =
-					(double) (measure_cpu_ns() - start) / MEASURE_CALLS;
+					(double) (measure_ns(MEASURE_CLOCK) - start) /
+					MEASURE_CALLS;
 		}
 	}
 	for (int i = 0; i < count; i++)

@@ -5,9 +5,8 @@
  *	cost DIRECTORY [--format json]
  *
  * DIRECTORY holds the cache file, best on tmpfs: then a plain pread of the same
- * bytes from the same file is the cheapest thing a hit could possibly be.  Each
- * figure is a median (measure.h).  The null control is the same loop with
- * nothing in it.
+ * bytes from the same file is the least that a hit can cost.  Each figure is a
+ * median (measure.h).  The null control is the same loop with nothing in it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -37,7 +36,7 @@ typedef struct Bench
 	FcWriter *writer;
 	uint32_t blocks; /* cached */
 	uint32_t *order; /* CALLS random blocks that are cached */
-	uint32_t *slots; /* where they lie */
+	uint32_t *slots; /* their offsets */
 	char *page;
 	char *unaligned;
 } Bench;
@@ -166,8 +165,8 @@ plain_pwrite(void *context)
 }
 
 /*
- * Fills go in batches as large as the ring of BLOCKS_SMALL; the writer's part
- * is apart.
+ * Fills are made in batches as large as the ring of BLOCKS_SMALL; the writer's
+ * part is timed separately.
  */
 #define BATCH 8
 
@@ -257,8 +256,8 @@ stage(Bench *bench)
 }
 
 /*
- * The policy would not write blocks that are read once.  Here it has to: what
- * is measured is a fill.
+ * The policy would not write blocks that are read once.  Here it has to, since
+ * fills are measured.
  */
 static unsigned
 choose_always(const FcReplacementPlace *place, const FcCandidate *candidate,
@@ -395,7 +394,7 @@ static Figure in_large[IN_LARGE] = {
 	[MISS_LOOK_UP] = { .name = "look-up, miss", .work = look_up_miss },
 };
 
-/* What the figures come to. */
+/* The resulting ratios. */
 typedef struct Results
 {
 	double hit;    /* whole hit / plain pread */

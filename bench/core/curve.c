@@ -1,6 +1,6 @@
 /*
  * curve.c
- *		How right the miss-ratio curve is on recorded streams, and its cost.
+ *		The accuracy of the miss-ratio curve on recorded streams, and its cost.
  *
  *	curve STREAM.u32 ...
  *
@@ -10,12 +10,12 @@
  * (Mattson).
  *
  * Error: of the miss ratio, at 50 sizes, each 2 % of the stream's blocks more;
- * for 16 samples, since which blocks are in one is luck: the mean of all, that
- * of the worst sample, and the largest at any size.
+ * for 16 samples, since chance decides which blocks are in one: the mean of
+ * all, that of the worst sample, and the largest at any size.
  *
- * Cost: CPU of a request, all included but the clock's part, which is asked
- * once for each block of the sample; "unsampled" is a request that is not in
- * it.  The null control reads the stream and does nothing.
+ * Cost: CPU of a request, all included except for the clock, which is read once
+ * for each block of the sample; "unsampled" is a request that is not in it.
+ * The null control reads the stream and does nothing.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

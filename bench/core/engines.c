@@ -1,6 +1,6 @@
 /*
  * engines.c
- *		What a read of a slot costs by each engine: ns of CPU per 8 KB read.
+ *		The cost of reading a slot with each engine: ns of CPU per 8 KB read.
  *
  *	engines DIRECTORY...
  *
@@ -80,7 +80,7 @@ map_ring(int fd, size_t size, off_t what)
 	return memory;
 }
 
-/* False if the kernel, or what surrounds it, does not allow io_uring. */
+/* False if the kernel, or the container, does not allow io_uring. */
 static bool
 open_ring(Bench *bench)
 {

@@ -1,9 +1,9 @@
 /*
  * memory.c
- *		What a cached block costs in memory, all included, by the cache's size.
+ *		The memory that a cached block costs, all included, by the cache's size.
  *
- * The size is what core asks its host for, with the advice's; that the host
- * maps no more for it is tested in a server
+ * The size is what core requests from its host, including the advice; a test
+ * with a server checks that the host maps no more for it
  * (tests/cluster/bridge/test_resize.py).
  *
  * SPDX-License-Identifier: PostgreSQL

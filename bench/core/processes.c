@@ -7,11 +7,12 @@
  *
  * CPU of the process, so that waiting for a processor does not count, but cache
  * lines that travel between processors do.  With more processes than processors
- * they take turns, which costs caches as well; plain pread shows how much.
+ * they take turns, which costs cache misses as well; plain pread shows how
+ * many.
  *
  * A miss is a look-up of a block that is not there and the call that offers it
- * to the cache, whatever the policy makes of it; the read of the disk is not in
- * it, nor is the writer's work.
+ * to the cache, whether the policy accepts it or not; it includes neither the
+ * read of the disk nor the writer's work.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -109,7 +110,7 @@ work(Round *round, int kind, uint32_t who)
 	_exit(0);
 }
 
-/* So many processes at once; the median of what a call cost them. */
+/* Run so many processes at once; return the median cost of a call. */
 static double
 run(int kind, unsigned count)
 {
@@ -175,7 +176,7 @@ make(const char *directory)
 	if (fc_writer_begin(&cache, &writer) != FC_OK)
 		die("begin to write");
 
-	/* To flash at once: what lies in the ring is no hit of flash. */
+	/* To flash at once: a block in the ring is not a hit of flash. */
 	for (uint32_t block = 0; block < slot_count; block++)
 	{
 		if (fc_read_look_up(&cache, &file, block, &ticket, &seen) != FC_MISS)
@@ -209,7 +210,7 @@ main(int argc, char **argv)
 	double ns[KINDS][4];
 
 	make(argv[1]);
-	/* Misses last: they displace what is to be hit. */
+	/* Misses last: they displace the blocks that are to be hit. */
 	for (int kind = 0; kind < KINDS; kind++)
 		for (int i = 0; i < 4; i++)
 			ns[kind][i] = run(kind, 1U << i);

@@ -1,6 +1,6 @@
 /*
  * account.c
- *		What the accounting adds to a file call.
+ *		The cost that the accounting adds to a file call.
  *
  *	account
  *
@@ -14,9 +14,9 @@
  *	alone		nobody else
  *	shared		a process on another processor reads and writes the same
  *				relation all the time
- *	same copies	likewise, but both count in the same cache lines: what copies
- *				are for
- *	crowd		two processes for each processor do so, and all run where they
+ *	same copies likewise, but both count in the same cache lines: shows what
+ *	copies are for crowdtwo processes for each processor do so, and all run
+ *	where they
  *				may
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -161,7 +161,7 @@ on_extend(void *context)
 	write_with(hooked_pwrite, 1);
 }
 
-/* What one read in 16 pays for its source to be known for certain. */
+/* The cost for one read in 16 of knowing its source for certain. */
 static void
 cachestat(void *context)
 {
@@ -246,7 +246,7 @@ static cpu_set_t processors;
 static pid_t company[COMPANY_MAX];
 static _Atomic uint64_t *company_calls;
 
-/* Run on the nth processor of those that this program may have. */
+/* Run on the nth of the processors that this program may use. */
 static void
 run_on(int nth)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What pgflash costs a server whose cache is off, per call and per transaction.
+"""The cost of pgflash for a server whose cache is off, per call and per transaction.
 
 Two views of the same cost.  From below: nanoseconds that a hooked call adds (hooks.c,
 with its null control) times the file calls of a transaction, as a share of the server
@@ -42,7 +42,7 @@ SETTINGS = {
     "autovacuum": "off",
     "checkpoint_timeout": "1h",
 }
-#: With all off no hook is installed, so "offline" is what hooks cost.
+#: With all off no hook is installed, so "offline" is the cost of hooks.
 VARIANTS: dict[str, dict[str, str]] = {
     "stock": {},
     "stock again": {},
@@ -77,7 +77,7 @@ def pgbench(server: Server, *, builtin: str) -> tuple[int, float]:
 
 
 def start(server: Server, variant: str, cache_file: Path) -> None:
-    """Start the server as a variant has it, its cache offline if it has one."""
+    """Start the server in a variant, with its cache offline if it has one."""
     none = dict.fromkeys(name for settings in VARIANTS.values() for name in settings)
     file = str(cache_file) if variant == OFFLINE else None
     server.configure({**none, "pgflash.cache_file": file, **VARIANTS[variant]})

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What it costs to look at files again and again, as the live page does every ten seconds.
+"""The cost of reading the counters of all files, as the live page does every ten seconds.
 
 A database with 1,000 and one with 8,000 relations (a table and its index each count), of which 100
-are written between two looks.  One session asks for all of them (pgflash_io_relation_rows), one for
-those that changed (pgflash_io_relation_changes, as pgflash serve does), in turn; processor time of
-the server's process and of the client's, medians.
+are written between two readings.  One session asks for all of them (pgflash_io_relation_rows), one
+for those that changed (pgflash_io_relation_changes, as pgflash serve does), in turn; processor time
+of the server's process and of the client's, medians.
 
 Writes bench/results/files.txt and files.json and prints it; --quick shows that it works.
 """
@@ -52,7 +52,7 @@ select coalesce(tablespace_oid, 0), coalesce(database_oid, 0), coalesce(relfilen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Milliseconds of processor time for a look."""
+    """Milliseconds of processor time for a reading."""
 
     rows: float
     server_ms: float
@@ -61,7 +61,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Looks at so many relations."""
+    """Readings of so many relations."""
 
     relations: int
     all: Look
@@ -85,13 +85,13 @@ def one_look(connection: Connection, look: Callable[[], int]) -> tuple[int, floa
 
 
 def median(looks: list[tuple[int, float, float]]) -> Look:
-    """Return the medians of looks."""
+    """Return the medians of readings."""
     rows, server_ms, client_ms = map(statistics.median, zip(*looks, strict=True))
     return Look(rows=rows, server_ms=server_ms, client_ms=client_ms)
 
 
 def measure(dsn: str, relations: int, changed: int, rounds: int) -> Figure:
-    """Look at so many relations in both ways, in turn."""
+    """Read so many relations in both ways, in turn."""
     with connect(dsn) as writer, connect(dsn) as asks_all, connect(dsn) as asks_changes:
         make_relations(writer, relations)
         known = LiveReader(asks_changes).server
@@ -110,7 +110,7 @@ def measure(dsn: str, relations: int, changed: int, rounds: int) -> Figure:
             write_some(writer, changed // 2)
             for connection, look, looks in ways[:: 1 if number % 2 else -1]:
                 looks.append(one_look(connection, look))
-    # The first look tells of all, the second is the first with a mark.
+    # The first reading returns all files, the second is the first with a mark.
     return Figure(relations=relations, all=median(ways[0][2][2:]), changes=median(ways[1][2][2:]))
 
 

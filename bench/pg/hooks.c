@@ -1,6 +1,6 @@
 /*
  * hooks.c
- *		What a hooked call costs while the cache is off.
+ *		The cost of a hooked call while the cache is off.
  *
  *	hooks [--format json]
  *

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the live page costs: processor time, memory, the time to its first content.
+"""The cost of the live page: processor time, memory, the time to its first content.
 
 A server with a flash cache, 8,000 relations (a table and its index each count), 200 sessions of
 which 50 are in a long query, a sampler whose ring is full, and a load of short transactions
 is watched by nobody, by one viewer and by twenty on the Performance page,
 then by twenty on the page of the flash cache: processor time of `pgflash serve` and of its
 sessions on the server together, as a share of a core.  Viewers do what the pages' scripts do
-(live_viewers.py).  Bars: 1 % with one viewer, 2 % with twenty.  What the looking at files has in it
-is measured by itself (files.py).
+(live_viewers.py).  Bars: 1 % with one viewer, 2 % with twenty.  The part for reading the counters
+of files is measured separately (files.py).
 
-First content: the page opened in a browser that has nothing of it kept, twenty times; when the
-browser has painted the first of it (bar: a second), and when all charts are drawn.
+First content: the page is opened in a browser with an empty cache, twenty times; the times until
+the first paint (bar: a second), and until all charts are drawn.
 
-Memory: what the process holds, by the minute, with twenty viewers who come and go.  It
-fills a quarter of an hour of samples first; flat is what comes after.
+Memory: the process's memory by the minute, with twenty viewers who come and go.  It first collects
+a quarter of an hour of samples; after that, memory should be flat.
 
 Writes bench/results/live.txt and live.json and prints it (with --memory, which leaves out the rest,
 live-memory.txt and live-memory.json); --quick shows that it works.
@@ -54,11 +54,11 @@ CASES: tuple[tuple[int, str, float | None], ...] = (
     (20, "/cache", 2.0),
 )
 FIRST_CONTENT_BAR_MS = 1000.0
-#: The ring is filled at a thousand looks a second; after so many those are older than what a page
-#: asks for, so that what it asks for is as dense as it is with ten looks.  Without viewers the page
-#: has read every ten seconds by then.
+#: The ring is filled at a thousand looks a second; after so many seconds those are older than the
+#: range that a page asks for, so that this range is as dense as with ten looks.  Without viewers
+#: the page has read every ten seconds by then.
 ALONE_S = 400.0
-#: The last quarter of an hour is kept; a little more until nothing of it is being filled.
+#: The last quarter of an hour is kept; after a little more its buffers no longer grow.
 FILLED_AFTER_MIN = 17
 SETTINGS = {
     "pgflash.snapshot_interval": "0",
@@ -100,20 +100,20 @@ class Cost:
 
     @property
     def verdict(self) -> str:
-        """Return how it stands with the bar."""
+        """Return the result beside the bar."""
         if self.bar is None:
             return ""
         return "good" if self.own + self.sessions <= self.bar else f"above {self.bar:g} %"
 
 
 def cpu_s(pid: int) -> float:
-    """Return the processor time that a process with all its threads has used."""
+    """Return the processor time of a process with all its threads."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_mb(pid: int) -> float:
-    """Return the memory that a process holds."""
+    """Return the memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGESIZE") / 2**20
 
@@ -146,7 +146,7 @@ def page(server: Server, port: int) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def load(server: Server) -> Iterator[None]:
-    """Have clients work."""
+    """Run clients."""
     server.run(["pgbench", "-i", "-q", "-s", "5", "postgres"])
     words = ["pgbench", "-c", str(CLIENTS), "-T", "86400", "-R", str(TRANSACTIONS_S), "postgres"]
     child = server.popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -158,7 +158,7 @@ def load(server: Server) -> Iterator[None]:
 
 
 def make_relations(server: Server, count: int) -> None:
-    """Make so many relations that something was asked of: tables with an index each."""
+    """Create this many relations with calls: tables with an index each."""
     with server.connect() as connection:
         for first in range(0, count // 2, 500):
             last = min(first + 500, count // 2) - 1
@@ -205,7 +205,7 @@ def measure_cost(server: Server, pid: int, port: int, size: Size) -> list[Cost]:
 
 
 def measure_first_content(port: int, count: int) -> dict[str, list[float]]:
-    """Return milliseconds to the first content, and until the charts are drawn, of so many."""
+    """Return the milliseconds to the first content, and to the last chart, of so many visits."""
     from playwright.sync_api import sync_playwright
 
     from support.chromium import CHROMIUM
@@ -229,7 +229,7 @@ def measure_first_content(port: int, count: int) -> dict[str, list[float]]:
 
 
 def measure_memory(pid: int, port: int, minutes: int) -> list[float]:
-    """Return megabytes by the minute; each minute half of twenty viewers are others."""
+    """Return megabytes by the minute; each minute half of the twenty viewers are replaced."""
     found = [memory_mb(pid)]
     with watching(10, port):
         for minute in range(minutes):
@@ -272,7 +272,7 @@ def content_table(found: dict[str, list[float]]) -> Table:
 
 
 def memory_lines(found: list[float]) -> list[str]:
-    """Return what became of memory, in words."""
+    """Return the result for memory, in words."""
     shown = ", ".join(
         f"{found[minute]:.1f} ({minute})"
         for minute in range(0, len(found), max(len(found) // 12, 1))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""People who watch the live page, as far as their browsers ask for something.
+"""Viewers of the live page, as far as their browsers send requests.
 
 A viewer loads a page, asks for the last minutes, and listens to the stream; the script of the
-Performance page asks what sessions did every ten seconds, or as seldom as the last answer says
-(range.js), that of the Flash cache page fetches the page again every five seconds (refresh.js).
+Performance page asks for the sessions' activity every ten seconds, or as rarely as the last answer
+says (range.js), that of the Flash cache page fetches the page again every five seconds
+(refresh.js).
 """
 
 import http.client
@@ -16,14 +17,14 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
-#: As range.js and refresh.js have them.
+#: The same as in range.js and refresh.js.
 STEP_S = 10
 SHOWN_S = 300
 REFRESH_S = 5.0
 
 
 class Viewer:
-    """One who watches a page until told to stop."""
+    """A viewer who watches a page until told to stop."""
 
     def __init__(self, port: int, path: str, stop: threading.Event) -> None:
         """Watch a page that is served on a port of this machine."""
@@ -38,7 +39,7 @@ class Viewer:
         self._thread.start()
 
     def end(self) -> None:
-        """Wait until it has stopped, which is with the next line; raise what went wrong."""
+        """Wait until it has stopped, at the next line; raise its error, if any."""
         self._thread.join()
         if self._failed is not None:
             raise self._failed
@@ -80,7 +81,7 @@ class Viewer:
         connection.close()
 
     def _follow(self, newest: datetime) -> None:
-        """Ask what sessions did in the last minutes."""
+        """Ask for the sessions' activity in the last minutes."""
         end_s = math.floor(newest.timestamp() / self._step_s) * self._step_s
         end = datetime.fromtimestamp(end_s, newest.tzinfo)
         followed = ((end - timedelta(seconds=SHOWN_S)).isoformat(), end.isoformat())
@@ -92,7 +93,7 @@ class Viewer:
 
 @contextmanager
 def watching(count: int, port: int, path: str = "/") -> Iterator[list[Viewer]]:
-    """Have so many watch a page; they come within a second or two, not all at once."""
+    """Let so many viewers watch a page; they come within a second or two, not all at once."""
     stop = threading.Event()
     viewers: list[Viewer] = []
     try:

@@ -1,13 +1,13 @@
 /*
  * page.c
- *		What it costs to look at a page before it is cached.
+ *		The cost of checking a page before it is cached.
  *
  *	LD_PRELOAD=build/libpage.so postgres
  *
- * What looks is the server's own pg_checksum_page(), as its build made it.  So
- * this is a library for a server's executable to load; it measures, and the
- * server does not start.  Beside it a plain pread of a page that is in memory,
- * the cheapest thing that a read of a disk could be.
+ * The check is the server's own pg_checksum_page(), as compiled in its build.
+ * So this is a library for a server's executable to load; it measures, and the
+ * server does not start. It also measures a plain pread of a page in memory,
+ * the least that a read of a disk can cost.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -65,7 +65,7 @@ run(void)
 {
 	const char *of = getenv("PAGE_OF");
 
-	/* Only in the server, not in what may start it. */
+	/* Only in the server, not in a program that may start it. */
 	*(void **) &pg_checksum_page = dlsym(RTLD_DEFAULT, "pg_checksum_page");
 	if (pg_checksum_page == NULL || of == NULL)
 		return;

@@ -1,14 +1,14 @@
 /*
  * readers.c
- *		Plain O_DIRECT reads, to measure scans by: what the device gives.
+ *		Plain O_DIRECT reads: the device's speed, with which scans are compared.
  *
  *	readers FILE SIZE DEPTH READERS SECONDS AT_ONCE
  *
  * Each of READERS processes keeps reading DEPTH pieces of SIZE bytes from
  * random places of FILE at once, by Linux AIO.  When AT_ONCE of them are done,
- * others take their place: DEPTH is as a scan waits for a run, 1 keeps the
- * device as busy as can be.  Prints bytes per second, and the CPU seconds of
- * all.
+ * others take their place: with AT_ONCE = DEPTH it waits as a scan waits for a
+ * run; 1 keeps the device as busy as possible.  Prints bytes per second, and
+ * the CPU seconds of all.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

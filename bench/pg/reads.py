@@ -33,7 +33,7 @@ from support.cluster import build_install, find_install
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much of everything."""
+    """The amount of everything."""
 
     warm_mb: int
     cold_mb: int
@@ -83,13 +83,13 @@ def slowest_in_a_stall_ms(
 
 @dataclass(slots=True)
 class Cold:
-    """What a server does that flash cannot help: each scan's speed, each miss's time."""
+    """Reads that flash cannot speed up: each scan's speed, each miss's time."""
 
     scans_mb_s: list[float] = field(default_factory=list)
     misses_ms: list[float] = field(default_factory=list)
 
     def result(self, name: str) -> dict[str, float]:
-        """Return the figures, by what they are of: with the cache or without."""
+        """Return the figures with the cache or without."""
         return {
             f"cold_scan_{name}_mb_s": statistics.median(self.scans_mb_s),
             f"miss_p50_{name}_ms": at(self.misses_ms, 0.5),
@@ -98,7 +98,7 @@ class Cold:
 
 
 def cold_figures(bench: Bench, blocks: int, size: Size) -> dict[str, float]:
-    """Scan what flash does not hold, and miss single blocks of it, with and without in turn."""
+    """Scan an uncached table, and miss single blocks of it, with and without in turn."""
     without, with_cache = Cold(), Cold()
     misses = size.misses // size.scans
     for turn in range(size.scans):
@@ -112,7 +112,7 @@ def cold_figures(bench: Bench, blocks: int, size: Size) -> dict[str, float]:
 
 
 def measure(bench: Bench, size: Size) -> dict[str, float]:
-    """Take all figures on one server."""
+    """Measure everything on one server."""
     found: dict[str, float] = {}
     with bench.session() as connection:
         connection.execute("create extension if not exists pgflash")
@@ -135,7 +135,7 @@ def measure(bench: Bench, size: Size) -> dict[str, float]:
 
 
 def run_major(install: PgInstall, size: Size) -> dict[str, float]:
-    # So small that a scan which filled it would displace what is there.
+    # So small that a scan that filled it would displace its blocks.
     with rigged(install, "nvme", 2 * size.warm_mb) as bench:
         return measure(bench, size)
 

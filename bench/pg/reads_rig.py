@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What reads.py and scans.py stand on: a server, its tables, and how they come to flash."""
+"""The common base of reads.py and scans.py: a server, its tables, and how they get to flash."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -38,12 +38,12 @@ SETTINGS = {
 
 
 class ReadsBenchError(PgflashError):
-    """What was to be measured did not come about."""
+    """The situation that was to be measured did not occur."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Bench:
-    """One server, its devices, and where its cache file lies."""
+    """One server, its devices, and the place of its cache file."""
 
     server: Server
     emulator: Emulator
@@ -94,7 +94,7 @@ def pick(connection: Connection[Any], name: str, block: int) -> None:
 
 
 def read_scattered(connection: Connection[Any], name: str, blocks: int) -> None:
-    """Read all blocks one by one in no order, as nothing but a scan is kept off flash."""
+    """Read all blocks one by one in random order, since only scans are kept off flash."""
     connection.execute(
         f"do $$ begin for i in 0..{blocks - 1} loop"
         f" perform 1 from {name} where ctid = format('(%s,1)', i::bigint * 7919 % {blocks})::tid;"
@@ -103,7 +103,7 @@ def read_scattered(connection: Connection[Any], name: str, blocks: int) -> None:
 
 
 def warm(bench: Bench, connection: Connection[Any], blocks: int) -> None:
-    """Bring all of the table `warm` to flash, the disk in a hurry meanwhile.
+    """Bring all of the table `warm` to flash, while the disk is faster than usual.
 
     Without any delay it would be faster than flash, which would then be left alone.
     Of ten tables that fill much of a cache one has more blocks in some set than the set
@@ -117,7 +117,7 @@ def warm(bench: Bench, connection: Connection[Any], blocks: int) -> None:
             connection.execute("vacuum (full, freeze) warm")
             connection.execute("checkpoint")
         read_scattered(connection, "warm", blocks)
-        time.sleep(1)  # what is on its way to flash arrives
+        time.sleep(1)  # blocks on their way to flash arrive
         share = cached_share(connection, blocks)
         if share == 1:
             bench.emulator.slow("disk", factor=1)

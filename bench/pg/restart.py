@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a restart costs with pgflash, and what a warm one is worth.
+"""The cost of a restart with pgflash, and the value of a warm one.
 
 Starts: the time from the command to "ready to accept connections", with a cache of 100 GB
 less that of the same server without pgflash, in turn; the data in memory, the cache file
-on the machine's own disk.  Bar: 0.1 s.  A disk without the room gets the 100 GB by
-sparse.c (a file with holes), and beside it stands a cache as large as was room for, its
-space reserved.  Likewise what pgflash adds to a shutdown, which saves the map.
+on the machine's own disk.  Bar: 0.1 s.  A disk without enough space gets the 100 GB by sparse.c (a
+file with holes); a cache as large as fits, with its space reserved, is measured as well.  Likewise
+what pgflash adds to a shutdown, which saves the map.
 
 Recovery: a read-mostly load on emulated devices (an eight-disk array, an NVMe drive) of a
 table 16 times shared_buffers, before and after a clean restart, a crash (kill -9 of the
 postmaster), and a restart whose cache file was removed: throughput and hit ratio of each
-second since the server was ready, and the seconds until throughput is at 90 % of what it
-was before.
+second since the server was ready, and the seconds until throughput is at 90 % of its former value.
 
 Prints the tables; a full run keeps them in bench/results/restart.txt and restart.json.
 """

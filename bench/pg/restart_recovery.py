@@ -40,7 +40,7 @@ SHOWN_SECONDS = [*range(1, 11), 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Second:
-    """What one second brought."""
+    """The figures of one second."""
 
     tps: float
     hit_ratio: float
@@ -69,7 +69,7 @@ class Load:
             )
 
     def watch(self, seconds: int) -> list[Second]:
-        """Return what each of the next seconds brings; only once for each load."""
+        """Return the figures of each of the next seconds; only once for each load."""
         began = time.monotonic()
         ratios = []
         with connected(self._server) as connection:
@@ -129,14 +129,14 @@ class Recovery:
         self.server.stop()
 
     def stop_and_remove(self) -> None:
-        """Shut down, and forget what was cached."""
+        """Shut down, and remove the cache file."""
         self.server.stop()
         self.cache_file.unlink()
 
     def measure(
         self, go_down: Callable[[], None], reason: str, before_s: int, after_s: int
     ) -> dict[str, Any]:
-        """Go down under load and come back."""
+        """Stop under load and restart."""
         with connected(self.server) as connection:
             connection.execute("checkpoint")
         with Load(self.server, self.folder, self.rows) as load:

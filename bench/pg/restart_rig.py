@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What both parts of restart.py stand on: a server, a table, and how it comes to flash."""
+"""The common base of both parts of restart.py: a server, a table, and how it gets to flash."""
 
 import tempfile
 import time
@@ -36,12 +36,12 @@ SETTINGS = {
 
 
 class RestartBenchError(PgflashError):
-    """A restart went another way than the one that was to be measured."""
+    """A restart was of another kind than the one to be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much of everything."""
+    """The amount of everything."""
 
     geometry_gb: int
     rounds: int
@@ -68,7 +68,7 @@ def make_table(connection: Connection[Any], megabytes: int) -> None:
 
 
 def warm(connection: Connection[Any]) -> None:
-    """Read all blocks in no order, as scans do not fill, until they are on flash."""
+    """Read all blocks in random order, since scans do not fill, until they are on flash."""
     for _ in range(8):
         row = connection.execute(
             "select pg_relation_size('item') / 8192, coalesce(sum(cached_blocks), 0)"
@@ -83,7 +83,7 @@ def warm(connection: Connection[Any]) -> None:
             f" where ctid = format('(%s,1)', n::bigint * 7919 % {blocks})::tid;"
             " end loop; end $$"
         )
-        time.sleep(1)  # what is on its way to flash arrives
+        time.sleep(1)  # blocks on their way to flash arrive
     raise RestartBenchError("the table does not come to flash")
 
 
@@ -95,7 +95,7 @@ def one_value(connection: Connection[Any], what: str) -> Any:  # noqa: ANN401
 
 
 def expect(connection: Connection[Any], reason: str) -> None:
-    """Fail unless the cache started as it was to."""
+    """Fail unless the cache started as intended."""
     found = str(one_value(connection, "start_reason"))
     if not found.startswith(reason):
         raise RestartBenchError(f'the cache is "{found}", not "{reason}"')
@@ -110,7 +110,7 @@ def connected(server: Server) -> Iterator[Connection[Any]]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Give a folder in memory that the server's user can enter."""
+    """Yield a folder in memory that the server's user can enter."""
     with tempfile.TemporaryDirectory(prefix="pgflash-bench-", dir=MEMORY) as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -118,7 +118,7 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def made_server(install: PgInstall, folder: Path) -> Iterator[Server]:
-    """Give a server that leaves nothing behind."""
+    """Yield a server that leaves nothing behind."""
     server = Server.create(install, folder / "server", settings=SETTINGS)
     try:
         with server:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What pgflash adds to a start and to a shutdown; see restart.py."""
+"""The time that pgflash adds to a start and to a shutdown; see restart.py."""
 
 import os
 import re
@@ -46,29 +46,29 @@ RESERVING = "memory reserved"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Geometry:
-    """A size of the cache file, and how it came to it."""
+    """A size of the cache file, and how it was made."""
 
     gigabytes: int
     sparse: bool
 
     @property
     def title(self) -> str:
-        """Return what the table calls it."""
+        """Return its name in the table."""
         return f"{self.gigabytes} GB, " + ("sparse (sparse.c)" if self.sparse else "reserved")
 
     @property
     def env(self) -> dict[str, str]:
-        """Return what the server needs for it."""
+        """Return the settings that the server needs for it."""
         return {"LD_PRELOAD": str(SPARSE)} if self.sparse else {}
 
 
 def geometries(size: Size) -> list[Geometry]:
-    """Return the size asked for, and if that is not available, also the one that is."""
+    """Return the requested size, and if there is no space for it, also one that fits."""
     room_gb = shutil.disk_usage(DISK).free // GB
     wanted = size.geometry_gb
     if room_gb > wanted + 10:
         return [Geometry(gigabytes=wanted, sparse=False)]
-    # Half of what is free: others want to live, too.
+    # Half of the free space: the rest is for other programs.
     return [
         Geometry(gigabytes=wanted, sparse=True),
         Geometry(gigabytes=max(1, room_gb // 2), sparse=False),
@@ -77,7 +77,7 @@ def geometries(size: Size) -> list[Geometry]:
 
 @dataclass(slots=True, kw_only=True)
 class Starts:
-    """One server that is started with pgflash and without, and what that took."""
+    """One server that is started with pgflash and without, and the times."""
 
     server: Server
     geometry: Geometry
@@ -116,16 +116,16 @@ class Starts:
         self.server.stop()
 
     def note(self, what: str, seconds: float) -> None:
-        """Remember what took how long."""
+        """Record a time."""
         self.seconds.setdefault(what, []).append(seconds)
 
     def expect(self, reason: str) -> None:
-        """Fail unless the cache started as it was to."""
+        """Fail unless the cache started as intended."""
         with connected(self.server) as connection:
             expect(connection, reason)
 
     def reserve(self) -> None:
-        """Note what the system takes to reserve as much memory as the cache has."""
+        """Record how long the system takes to reserve as much memory as the cache has."""
         size = re.search(r"([0-9]+) bytes of shared memory", self.server.log_text(since_start=True))
         assert size is not None
         path = MEMORY / f"pgflash-bench-{os.getpid()}"
@@ -139,7 +139,7 @@ class Starts:
             path.unlink()
 
     def await_blocks(self, blocks: int) -> None:
-        """Wait until so many blocks of the map are taken in."""
+        """Wait until so many blocks of the map are loaded."""
         with connected(self.server) as connection:
             end = time.monotonic() + 60
             while int(one_value(connection, "used_slots")) < blocks:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the sampler costs, and how far back its ring reaches.
+"""The cost of the sampler, and how far back its ring reaches.
 
 Cost: 200 sessions, of which none, 50 or all are in a query (a long sleep, so that the
 processors are the sampler's), at 10, 100 and 1000 looks a second; the processor time of
 the sampler's process from /proc/PID/schedstat, as a share of one core, medians of rounds.
-"all, busy" are sessions whose processor time has to be read again each second, too: short
-queries one by one in as many as one driver keeps going.  The null control is the
-sampler with its rate at 0.  Bar: 0.5 % of a core at 10 looks a second.
+"all, busy" are sessions whose processor time has to be read again each second, too: short queries,
+in as many sessions as one driver can keep busy.  The null control is the sampler with its rate at
+0.  Bar: 0.5 % of a core at 10 looks a second.
 
-Ring: filled and overwritten at 1000 looks a second with 50 sessions in a query; what it
-then holds is what it holds at any rate.  The time to add it up (pgflash_sample_summary)
-and to make rows of all of it stands beside.
+Ring: filled and overwritten at 1000 looks a second with 50 sessions in a query; its capacity is the
+same at any rate.  The time to add it up (pgflash_sample_summary) and to make rows of all of it is
+printed beside it.
 
 Prints the tables; a full run keeps them in bench/results/sampler.txt and sampler.json.
 """
@@ -78,7 +78,7 @@ def wait_for(server: Server, condition: str) -> None:
 
 
 def set_rate(server: Server, rate_hz: int) -> None:
-    """Have the sampler look so often."""
+    """Set the sampler's rate."""
     server.configure({"pgflash.sample_rate": str(rate_hz)})
     server.reload()
     wait_for(server, f"rate_hz = {rate_hz}")
@@ -94,13 +94,13 @@ def sessions(server: Server, *, asleep: int, busy: bool) -> Iterator[None]:
         while not stop.is_set():
             for connection in connections:
                 connection.execute("select 1")
-            stop.wait(0.2)  # each works a little, some times a second
+            stop.wait(0.2)  # each runs a little, several times a second
 
     driver = Thread(target=keep_busy)
     if busy:
         driver.start()
     for connection in connections[:asleep]:
-        # Sent, and not waited for: a thread for each would cost more than all the rest.
+        # Sent without waiting: a thread for each would cost more than all the rest.
         connection.pgconn.send_query(b"select pg_sleep(100000)")
     try:
         yield
@@ -115,7 +115,7 @@ def sessions(server: Server, *, asleep: int, busy: bool) -> Iterator[None]:
 
 
 def cpu_ns(pid: int) -> int:
-    """Return what a process has used of processors."""
+    """Return the processor time of a process."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a snapshot costs: milliseconds by the number of relations, megabytes a day.
+"""The cost of a snapshot: milliseconds by the number of relations, megabytes a day.
 
 Milliseconds: a database with 1,000, 10,000 and 100,000 relations (a table and its index
-each count), of which all, or a few, were written since the snapshot before.  What the
-server itself says it took (took_ms), and what a client waits for pgflash_snapshot().
+each count), of which all, or a few, were written since the snapshot before.  Both the server's own
+time (took_ms) and a client's wait for pgflash_snapshot().
 
 Megabytes: 50 clients that never rest, at statements of many kinds, for some minutes that
-are sampled 10 times a second; what their minutes take, times the minutes of a day, and
-what all else takes, times the snapshots of a day.
+are sampled 10 times a second; the size of the sections that grow by the minute, times the minutes
+of a day, and that of all others, times the snapshots of a day.
 
 Writes bench/results/snapshots.txt and prints it; --quick shows that it works.
 """
@@ -52,7 +52,7 @@ SNAPSHOTS_A_DAY = 144
 MINUTES_A_DAY = 1440
 #: Sections that grow with the minutes between two snapshots.
 BY_THE_MINUTE = ("samples", "sample_looks")
-#: Different statements that the clients run, beside each other.
+#: Different statements that the clients run at the same time.
 STATEMENTS = 40
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -60,7 +60,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """How long snapshots took."""
+    """The duration of snapshots."""
 
     relations: int
     busy: int
@@ -84,7 +84,7 @@ def make_relations(connection: Connection, count: int) -> None:
 
 
 def write_some(connection: Connection, tables: int) -> None:
-    """Have as many tables, and their indexes, written to."""
+    """Write to so many tables, and their indexes."""
     for first in range(0, tables, 500):
         last = min(first + 500, tables) - 1
         connection.execute(
@@ -137,13 +137,13 @@ def scripts(folder: Path) -> list[str]:
 
 
 def bytes_by_section(connection: Connection, snapshot: int) -> dict[str, int]:
-    """Return what the sections of a snapshot take, heads of rows and TOAST included."""
+    """Return the sizes of a snapshot's sections, including the heads of rows and TOAST."""
     rows = connection.execute(
         "select section, pg_column_size(content) + 80 from pgflash_snapshot_sections "
         "where snapshot_id = %s",
         (snapshot,),
     ).fetchall()
-    # Out-of-line values lie in chunks of 2 kB with heads of their own, and an index.
+    # Out-of-line values are in chunks of 2 kB, with their heads and an index.
     return {str(name): int(size * 1.04) for name, size in rows}
 
 

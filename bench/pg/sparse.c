@@ -1,10 +1,10 @@
 /*
  * sparse.c
- *		Make a cache file of any size on a disk that has not the room.
+ *		Make a cache file of any size on a disk without enough space.
  *
  * Preloaded into a server, it gives files of 8 GB and more their length without
- * the space: what is not written is a hole.  All else that is reserved is
- * reserved, the cache's memory and the map behind the blocks among it.
+ * the space: unwritten parts are holes. Everything else is really reserved,
+ * including the cache's memory and the map behind the blocks.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

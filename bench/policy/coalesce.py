@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What it saves to let updates linger in memory before they are written to flash.
+"""The writes that are saved if updates stay in memory before they are written to flash.
 
 A block that is written again before its copy has reached flash needs one write.  Played
-on the slot writes of a replay, in their order: updates wait in a window of so many blocks,
-the longest waiting goes when it is full; a fill is written at once.
+on the slot writes of a replay, in their order: updates wait in a window of so many blocks, and the
+oldest leaves when it is full; a fill is written at once.
 """
 
 from array import array
@@ -15,7 +15,7 @@ UPDATE = 1 << 31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """What a window saves."""
+    """The savings of a window."""
 
     updates: int
     updates_written: int
@@ -23,12 +23,12 @@ class Saved:
 
     @property
     def of_updates(self) -> float:
-        """As a part of the updates."""
+        """As a share of the updates."""
         return 1 - self.updates_written / max(1, self.updates)
 
     @property
     def of_all(self) -> float:
-        """As a part of all writes to flash."""
+        """As a share of all writes to flash."""
         return (self.updates - self.updates_written) / max(1, self.updates + self.fills)
 
 

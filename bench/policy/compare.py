@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Our replacement policy beside every policy of libcachesim, on streams from below a cache.
 
-All policies run over all streams at five sizes.  What counts is the part of the way from
-LRU to the best possible (Belady) that a policy goes: (LRU - X) / (LRU - Belady) in miss
-ratio, pooled over sizes and streams, so that a large gap weighs more than a small one.
+All policies run over all streams at five sizes.  The measure is the share of the way from LRU to
+the best possible (Belady) that a policy goes: (LRU - X) / (LRU - Belady) in miss ratio, pooled over
+sizes and streams, so that a large gap weighs more than a small one.
 
 Ours is played by core's replay tool: the real index, the real policy, 64-way sets, writes
 as in production.  libcachesim's see the reads only, which is the same: a write neither
@@ -35,12 +35,12 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 RESULTS = HERE.parent / "results"
 REPLAY = ROOT / "core/build/replay"
-KNOWN = ROOT / "build/bench-policy/known"  # what libcachesim's did; new with its version
+KNOWN = ROOT / "build/bench-policy/known"  # results of libcachesim's policies; new with its version
 
 WAYS = 64
 SHARES = (0.01, 0.05, 0.10, 0.25, 0.50)  # of the footprint
 OURS = "pgflash"
-LFU = "LFU + ghost, 64 ways"  # what pgflash began with
+LFU = "LFU + ghost, 64 ways"  # the first policy of pgflash
 THEIRS = (
     *("LRU", "Belady", "ARC", "Cacheus", "Clock", "Clock2QPlus", "ClockPro", "FIFO", "FlashProb"),
     *("GDSF", "GLCache", "Hyperbolic", "LFU", "LFUDA", "LHD", "LIRS", "LRUK", "LRUProb", "LeCaR"),
@@ -53,7 +53,7 @@ JOB_LIMIT_S = 300  # for one policy, one stream; LFUDA needs minutes where count
 GROUPS = ("pg", "oltp", "p", "cloud")
 POOLED = [name for name, group in FOLDER.items() if group in GROUPS]
 
-# Where the best is no better than LRU by this part of the reads, the ratio says nothing.
+# If the best does not exceed LRU by this share of the reads, the ratio means nothing.
 GAP_MIN = 0.005
 
 NEVER = (1 << 62).to_bytes(8, "little")
@@ -100,7 +100,7 @@ def write_oracle(stream: Stream, path: Path) -> None:
 
 
 def run_theirs(python: Path, policy: str, path: Path, stream: Stream) -> list[float]:
-    """Play a policy of libcachesim, or take what it did with the same stream before."""
+    """Run a policy of libcachesim, or take its earlier result for the same stream."""
     known = KNOWN / f"{policy}-{hashlib.sha256(stream.requests).hexdigest()[:16]}.json"
     if known.exists():
         before: list[float] = json.loads(known.read_text())
@@ -166,7 +166,7 @@ class Gaps:
         return won / gap if gap else None
 
     def each(self, name: str) -> list[float | None]:
-        """By size; None where there is no gap to speak of."""
+        """By size; None where the gap is negligible."""
         rows = zip(
             self.lru.misses[name], self.best.misses[name], self.policy.misses[name], strict=True
         )

@@ -3,8 +3,8 @@
 
 python libcachesim_run.py POLICY STREAM.bin BLOCKS...
 
-A process of its own, in an environment of its own: a policy that crashes or never ends
-costs its line in the table and nothing else.
+A separate process, in a separate environment: a policy that crashes or never ends costs its line in
+the table and nothing else.
 """
 
 import json

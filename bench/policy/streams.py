@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Block streams: those of a folder, and ones that are made here and were never tuned to.
+"""Block streams: those in a folder, and generated ones, for which no policy was ever tuned.
 
 A stream is what a second-level cache sees: reads (and writes) of dense block numbers, and
-one class per block, its relation.  The made ones begin as a database's own references and
-pass a first-level LRU cache, as PostgreSQL's pass shared_buffers; what misses there is the
-stream.  Each has a seed of its own, so that it is the same on every machine.
+one class per block, its relation.  The generated ones begin as a database's own references and pass
+a first-level LRU cache, as PostgreSQL's pass shared_buffers; the misses there are the stream.  Each
+has its own seed, so that it is the same on every machine.
 """
 
 import lzma
@@ -88,7 +88,7 @@ def shuffled(rng: random.Random, count: int) -> list[int]:
 
 
 def drifting(rng: random.Random) -> Iterator[Reference]:
-    """Popularity moves on, a little with every request."""
+    """Popularity shifts a little with every request."""
     rank = zipf(rng, 60_000, 0.95)
     place = shuffled(rng, 60_000)
     time = 0
@@ -114,7 +114,7 @@ def loops(rng: random.Random) -> Iterator[Reference]:
 
 
 def scans(rng: random.Random) -> Iterator[Reference]:
-    """Index look-ups; now and then somebody reads a large table once."""
+    """Index look-ups; now and then a large table is read once."""
     rank = zipf(rng, 80_000, 0.85)
     place = shuffled(rng, 80_000)
     scan = 0
@@ -176,7 +176,7 @@ def reports(rng: random.Random) -> Iterator[Reference]:
 
 
 def tenants(rng: random.Random) -> Iterator[Reference]:
-    """Forty customers with data of their own; three are at work at a time."""
+    """Forty customers with separate data; three are active at a time."""
     ranks = zipf(rng, 4_000, 0.8)
     places = [shuffled(rng, 4_000) for _ in range(40)]
     popular = zipf(rng, 40, 0.7)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: PostgreSQL
-# Make build/bench-policy, the environment that holds libcachesim, or do nothing if it
-# is there and right: .ready is a copy of the lock file, written last.
+# Make build/bench-policy, the environment that holds libcachesim, or do nothing if it exists and is
+# current: .ready is a copy of the lock file, written last.
 set -eu
 cd "$(dirname "$0")/../.."
 lock=bench/policy/requirements.lock

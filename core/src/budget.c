@@ -114,6 +114,11 @@ bool
 fc_budget_allows(FcCache *cache)
 {
 	FcBudget *budget = &cache->shared->budget;
+
+	/*
+	 * Relaxed: until the new budget is seen, fills are admitted by the old one.
+	 * Whatever that pours in, the next pour by the new one cuts down.
+	 */
 	uint64_t bytes_per_day =
 		atomic_load_explicit(&budget->bytes_per_day, memory_order_relaxed);
 

@@ -18,7 +18,7 @@
 /* A life of the cache begins: nothing is known to have been written. */
 extern void fc_budget_begin(FcShared *shared);
 
-/* What is known of earlier lives, for use after fc_budget_begin(). */
+/* The record of earlier lives, for use after fc_budget_begin(). */
 typedef struct FcBudgetBefore
 {
 	uint64_t clock_ns; /* what the clock would show now */

@@ -36,7 +36,7 @@
 
 /*
  * A device is slow if it is slower by a tenth, and by so much that it matters.
- * Otherwise twins would be told apart by chance, and a small difference costs
+ * Otherwise chance would decide between twins, and a small difference costs
  * little.
  */
 #define SLOWER_NS 250000

@@ -329,7 +329,7 @@ kept_ways(const FcShared *shared, const FcSet *set, uint64_t ways)
 	{
 		unsigned way = (unsigned) __builtin_ctzll(ways);
 
-		/* Relaxed, here and below: it only decides which block leaves. */
+		/* Relaxed: it only decides which block leaves. */
 		uint32_t number = fc_key_file(
 			atomic_load_explicit(&set->key[way], memory_order_relaxed));
 
@@ -346,6 +346,8 @@ fc_cache_policy_usable(const FcShared *shared, const FcSet *set,
 {
 	FC_ASSERT(usable != 0 && number < shared->file_count);
 	*must_out = false;
+
+	/* Relaxed, here and below: it only decides which block leaves. */
 	if (atomic_load_explicit(&shared->cache_policies_used,
 	                         memory_order_relaxed) == 0 ||
 	    FC_BROKEN(KEEP))

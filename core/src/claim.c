@@ -227,7 +227,7 @@ choose_way(FcCache *cache, const FcReplacementPlace *place, uint64_t key,
 	return way;
 }
 
-/* Evict the block that lay in the way. */
+/* Evict the block that occupied the way. */
 static void
 evict(FcCache *cache, const FcReplacementPlace *place, unsigned way,
       uint64_t meta)

@@ -6,6 +6,11 @@
  * lines; a sum adds up the shards.  Sums are exact once all processes are
  * quiet, and never run backwards.
  *
+ * Memory orders: all accesses are relaxed.  Nothing is looked up by a counter,
+ * and no other word is judged by it.  An addition is one atomic step, so none
+ * is lost; and who reads the same counter again never finds an older value.
+ * Two counters may be seen in either order of their additions.
+ *
  * What happens on a device is counted for that device, in one line for each
  * shard and device.  The cache's own flash counters are sums of these.
  *
@@ -21,6 +26,7 @@ own_shard(FcCache *cache)
 	return &fc_shards(cache->shared)[fc_own_shard(cache)];
 }
 
+/* Relaxed, like all accesses here: see above. */
 static void
 add(FcAtomic64 *counter, uint64_t amount)
 {
@@ -64,6 +70,7 @@ fc_count_device(FcCache *cache, uint32_t device, FcDeviceCounter counter,
 {
 	FcDeviceShard *shard = shard_of(cache->shared, fc_own_shard(cache), device);
 
+	/* Relaxed: see above. */
 	atomic_fetch_add_explicit(&shard->counter[counter], amount,
 	                          memory_order_relaxed);
 }
@@ -74,6 +81,7 @@ fc_count_sum_of_device(const FcShared *shared, uint32_t device,
 {
 	uint64_t sum = 0;
 
+	/* Relaxed: see above. */
 	for (uint32_t i = 0; i < shared->shard_count; i++)
 		sum +=
 			atomic_load_explicit(&shard_of(shared, i, device)->counter[counter],
@@ -122,6 +130,8 @@ fc_count_sum(const FcCache *cache, FcCounter counter)
 	uint64_t sum = sum_of_devices(cache, counter);
 
 	FC_ASSERT(counter < FC_COUNTER_COUNT);
+
+	/* Relaxed: see above. */
 	for (uint32_t i = 0; i < cache->shared->shard_count; i++)
 		sum +=
 			atomic_load_explicit(&fc_shards(cache->shared)[i].counter[counter],
@@ -134,6 +144,8 @@ fc_count_histogram(const FcCache *cache, FcTimer timer, FcHistogram *out)
 {
 	FC_ASSERT(timer < FC_TIMER_COUNT);
 	memset(out, 0, sizeof(*out));
+
+	/* Relaxed: see above.  The total may lag a few reads behind the buckets. */
 	for (uint32_t i = 0; i < cache->shared->shard_count; i++)
 	{
 		FcShard *shard = &fc_shards(cache->shared)[i];

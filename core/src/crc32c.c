@@ -146,7 +146,9 @@ fc_crc32c_portable(uint32_t crc, const void *data, size_t length)
 
 #define WITH_CRC32C __attribute__((target("sse4.2")))
 
-/* A checksum lies in 64 bits, as here: anything else costs two moves a step. */
+/*
+ * A checksum is kept in 64 bits, as here: anything else costs two moves a step.
+ */
 static inline WITH_CRC32C uint64_t
 word_added(uint64_t crc, uint64_t word)
 {

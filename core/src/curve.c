@@ -101,7 +101,7 @@ fc_curve_attach(FcCurve *curve, void *memory, uint32_t tracked_max)
 }
 
 static void
-begin_anew(const FcCurve *curve)
+start_over(const FcCurve *curve)
 {
 	FcCurveShared *shared = curve->shared;
 	size_t start = offsetof(FcCurveShared, counted_bar);
@@ -137,11 +137,11 @@ try_lock(const FcCurve *curve, uint64_t now_ms)
 
 	/* It is not worth finding out what a dead owner left half done. */
 	if (holder != 0 && !FC_BROKEN(CURVE_TAKEOVER))
-		begin_anew(curve);
+		start_over(curve);
 	if (atomic_load(&shared->robbed) != 0 ||
 	    shared->tracked > curve->tracked_max ||
 	    shared->next > fc_curve_stack_positions(curve))
-		begin_anew(curve);
+		start_over(curve);
 	return true;
 }
 
@@ -278,7 +278,7 @@ age(const FcCurve *curve, uint64_t now_ms)
 	/* Nothing happened for so long that no known block is left. */
 	if (shared->tick_ms != 0 &&
 	    now_ms > shared->tick_ms + (FC_CURVE_HOURS + 1) * HOUR_TICKS * TICK_MS)
-		begin_anew(curve);
+		start_over(curve);
 	if (shared->tick_ms == 0)
 	{
 		/* For counts from before the clock began, no time is known. */
@@ -322,6 +322,8 @@ add(FcCurve *curve, uint64_t blocks, FcCurveFigure figure, uint64_t amount)
 		&curve->shared->counts[curve->shard % FC_CURVE_SHARDS];
 
 	FC_ASSERT(blocks > 0 && figure < FC_CURVE_FIGURES);
+
+	/* Relaxed: sums from which only means are computed, seen late or not. */
 	atomic_fetch_add_explicit(&counts->of[kind][figure], amount,
 	                          memory_order_relaxed);
 }
@@ -346,6 +348,10 @@ fc_curve_flash_read(FcCurve *curve, uint64_t blocks, uint64_t ns)
 	add(curve, blocks, FC_CURVE_FLASH_NS, ns);
 }
 
+/*
+ * Relaxed: a filter.  Once the lock is taken, which acquires what its last
+ * holder stored, fc_curve_note_at() asks again, and that answer is exact.
+ */
 bool
 fc_curve_wants(const FcCurve *curve, uint64_t hash)
 {

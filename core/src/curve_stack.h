@@ -19,7 +19,7 @@
 #define USED_BIT      (1ULL << 28) /* so that no used place is 0 */
 #define GROUP_WORDS   8            /* words of bits that share a sum */
 
-/* What is counted of each kind of request. */
+/* The counts of each kind of request. */
 typedef enum FcCurveFigure
 {
 	FC_CURVE_REQUESTS, /* blocks */

@@ -49,7 +49,7 @@
 #define CUT_LONG_NS  4000000
 #define CUT_PAUSE_NS 1000000
 
-/* What the kernel asks of a transfer past its page cache. */
+/* The kernel's requirements for a transfer past its page cache. */
 static inline bool
 is_aligned(const FcDevice *device, const void *buffer, size_t size,
            off_t offset)

@@ -23,7 +23,7 @@ typedef enum FcOutcome
 /* The outcome that a transfer's result means. */
 extern FcOutcome fc_devices_outcome(ssize_t result);
 
-/* The number of the device that a slot lies on. */
+/* The number of the device that holds a slot. */
 extern uint32_t fc_devices_number_of_slot(const FcShared *shared,
                                           uint32_t slot);
 

@@ -15,7 +15,7 @@
 
 /*
  * A file number's line.  Its tag (a hash of the id, 0 = the place is free) and
- * its generation lie in separate arrays: tags are searched, and the
+ * its generation are in separate arrays: tags are searched, and the
  * generation is read at every call and must not share a cache line with
  * counters.
  *

@@ -177,6 +177,10 @@ fc_health_disk_read(FcCache *cache, uint64_t ns)
 {
 	FcShard *shard = &fc_shards(cache->shared)[fc_own_shard(cache)];
 
+	/*
+	 * Relaxed: housekeeping makes a mean of hundreds of them (bypass.c), and
+	 * one that it sees late belongs to the next mean.
+	 */
 	atomic_fetch_add_explicit(&shard->disk_calls, 1, memory_order_relaxed);
 	if (ns < DISK_READ_NS_MIN)
 		return;

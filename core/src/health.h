@@ -26,7 +26,7 @@ fc_health_usable(const FcShared *shared, uint32_t device)
 
 /*
  * May more be written to it?  It is usable, and its earlier writes are not
- * late.
+ * late.  Relaxed: seen late, one more write waits in the ring.
  */
 static inline bool
 fc_health_takes(const FcShared *shared, uint32_t device)

@@ -1,6 +1,6 @@
 /*
  * layout.c
- *		Where everything lies in the memory of a cache.
+ *		The place of everything in the memory of a cache.
  *
  * The layout follows from the configuration alone, so that a process that finds
  * memory can tell whether it holds a cache like the one that is wanted: the

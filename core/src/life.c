@@ -57,6 +57,13 @@ fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 	shared->identity = *identity;
 	fc_life_control_begins(cache, identity->checkpoint.crc);
 	fc_life_control_ends(cache);
+
+	/*
+	 * The nonce comes last.  Nobody else has the memory yet, but this process
+	 * may be killed here; then what it stored before some instruction is there,
+	 * and nothing that comes after it.  So the compiler's order is all that
+	 * counts, and the fence keeps it.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	shared->nonce = nonce;
 	return FC_OK;

@@ -1,6 +1,6 @@
 /*
  * map.c
- *		Where everything lies in a saved map, and how its parts are read and
+ *		The place of everything in a saved map, and how its parts are read and
  *		written.
  *
  * All offsets follow from the layout and from the number of sets in use, so a

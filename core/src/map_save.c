@@ -5,7 +5,7 @@
  * First, room for the whole map is reserved, so that a full file system leaves
  * no half map.  Then the records and the files are written.  Then everything is
  * synced, and only then do the superblocks say "clean".  Records of empty sets
- * are not written: whatever lies in their place has another life's nonce.
+ * are not written: whatever is in their place has another life's nonce.
  *
  * A file is saved if it has a stamp and no process is changing it.  Records may
  * also have blocks of other files; the next life does not know their numbers.

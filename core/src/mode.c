@@ -2,7 +2,7 @@
  * mode.c
  *		The one word that says whether the cache is used.
  *
- * Mode, reason and an epoch lie in one word, so that they change together.
+ * Mode, reason and an epoch are in one word, so that they change together.
  * Every call reads it at its beginning; a hit and a fill compare it again at
  * their end.
  *

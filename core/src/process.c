@@ -7,7 +7,7 @@
  * find out whether its owner still exists.  A pid alone would not do, since
  * pids are reused, so the start time of the process is compared, too.
  *
- * Pid, start time and use count lie in one word, and one compare-and-swap takes
+ * Pid, start time and use count are in one word, and one compare-and-swap takes
  * a place.  So wherever a process is killed, the place is either its own or
  * still its predecessor's, and places of dead processes are reused.  The start
  * time keeps 26 bits: if a pid is reused exactly 7.7 days later, to the

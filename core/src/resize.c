@@ -187,7 +187,7 @@ move(FcCache *cache, uint64_t key, const FcSeen *from)
 
 /* ---- the walk ------------------------------------------------------------ */
 
-/* Move a block away that lies in this way and belongs elsewhere now. */
+/* Move a block away that occupies this way and belongs elsewhere now. */
 static void
 clear_way(FcCache *cache, uint32_t number, unsigned way)
 {

@@ -122,6 +122,8 @@ sign_off(FcWriter *writer)
 	if (writer->flying == 0)
 		(void) atomic_compare_exchange_strong(
 			&writer->cache->shared->ring_writer, &mine, 0);
+
+	/* A handler that finds it free finds it signed off: see sign_on(). */
 	atomic_signal_fence(memory_order_seq_cst);
 	writer->busy = false;
 }

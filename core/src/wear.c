@@ -22,7 +22,7 @@
  * this boot, so nothing ages while the machine is off.  Setting the wall clock
  * has no effect.
  *
- * A record contains the inode of its file, because a copy of a file lies on
+ * A record contains the inode of its file, because a copy of a file is on
  * other flash, or at least has not been written to as often.
  *
  * Shared memory counts the hours of all files together.  What a file had before
@@ -122,7 +122,7 @@ read_record(int fd, uint64_t place, FcDiskWear *wear)
 	       (wear->crc == crc_of(wear) || FC_BROKEN(WEAR_CRC));
 }
 
-/* What a cache file says of earlier lives, and how long ago it said so. */
+/* A cache file's record of earlier lives, and its age. */
 typedef struct Found
 {
 	FcDiskWear wear;

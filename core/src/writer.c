@@ -207,7 +207,7 @@ fc_writer_flush(FcCache *cache, uint64_t timeout_ns)
 	if (status != FC_OK)
 		return status;
 	status = fc_writer_drain(writer, timeout_ns);
-	/* What was not written in this time never will be. */
+	/* Blocks not written in this time never will be. */
 	return fc_writer_end(writer, 0) == FC_OK ? status : FC_FAILED;
 }
 

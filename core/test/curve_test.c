@@ -357,7 +357,7 @@ test_growing(Random *random)
 	   error);
 }
 
-/* ---- what may stand in its memory, sizes, times -------------------------- */
+/* ---- what its memory may contain, sizes, times -------------------------- */
 
 /* Whatever the memory holds: no crash, no endless loop. */
 static void

@@ -239,7 +239,7 @@ test_cut(void)
 	   "1 MB at a time, if that takes long, and exactly as far as asked");
 	MUST(fc_device_file_cut(&device, 500, 100000000, &more) == FC_DEVICE_FINE);
 	OK(more && size - stat_of(name).st_size < 2 << 20,
-	   "less and less within a call, which comes to its end");
+	   "less and less within a call, and the call ends");
 	fc_test_now_ns = fc_test_tick_ns = 0;
 	MUST(fc_device_file_cut(&device, FC_WAYS, 10000000000, &more) ==
 	     FC_DEVICE_FINE);

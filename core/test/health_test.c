@@ -196,7 +196,7 @@ housekeep(uint64_t ns)
 {
 	uint64_t until = fc_test_now_ns + ns;
 
-	/* For a process that waits in vain, the clock goes on. */
+	/* For a process that waits in vain, time passes. */
 	fc_test_tick_ns = keepers_flash[1].holds ? 10 * MS : 0;
 	while (fc_test_now_ns < until)
 		fc_test_now_ns += fc_bypass_check(&keeper) * MS;

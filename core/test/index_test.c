@@ -78,7 +78,7 @@ test_life_of_an_entry(void)
 	OK(!fc_index_find(rig.cache.shared, key_of(3), &found), "an empty index");
 	seen = claim(&rig.cache, 3, &ticket);
 	OK(seen.slot / FC_WAYS == fc_index_set_of(rig.cache.shared, key_of(3)),
-	   "a claim lies in the set of its key");
+	   "a claim is in the set of its key");
 	OK(state_of(seen.slot) == FC_FILLING &&
 	       fc_meta_high(atomic_load(meta_of(seen.slot))) == rig.cache.token,
 	   "it is signed by its owner");

@@ -460,7 +460,7 @@ test_torn_records(void)
 	   "records that are torn are left out");
 	kill_life();
 
-	/* The files lie behind 1 MB of records. */
+	/* The files follow 1 MB of records. */
 	save_full();
 	fd = open(path, O_RDWR);
 	MUST(pwrite(fd, "x", 1,

@@ -268,7 +268,7 @@ test_late(void)
 	OK(fc_queue_reap(&queue, 8, 20 * MS, done, 9) == 0,
 	   "a device that hangs gives nothing");
 	OK(fc_clock_ns() - start >= 20 * MS && fc_clock_ns() - start < 2000 * MS,
-	   "and is waited for as long as was said");
+	   "and is waited for as long as requested");
 	start = fc_clock_ns();
 	OK(fc_queue_reap(&queue, 0, 5000 * MS, done, 9) == 0 &&
 	       fc_clock_ns() - start < 2000 * MS,

@@ -105,7 +105,7 @@ read_block(uint32_t block, uint8_t relation)
 }
 
 static void
-count_anew(void)
+reset_counts(void)
 {
 	cache.reads = cache.hits = cache.fills = 0;
 }
@@ -157,7 +157,7 @@ test_scans(Random *random)
 	for (int i = 0; i < 100000; i++)
 	{
 		if (i == 50000)
-			count_anew();
+			reset_counts();
 		if (one_in(random, 2))
 			(void) read_block(stranger++, 0);
 		else
@@ -176,7 +176,7 @@ test_loops(void)
 	for (uint32_t i = 0; i < 100000; i++)
 	{
 		if (i == 50000)
-			count_anew();
+			reset_counts();
 		(void) read_block(i % (2 * 4 * FC_WAYS), 0);
 	}
 	OK(hit_ratio() > 0.9 * 0.5, "half of a loop of twice the cache stays");
@@ -193,7 +193,7 @@ test_recency(Random *random)
 	for (uint32_t newest = 200; newest < 30000; newest++)
 	{
 		if (newest == 15000)
-			count_anew();
+			reset_counts();
 		(void) read_block(newest, 0);
 		for (int again = 0; again < 3; again++)
 			(void) read_block(newest - random_below(random, 100), 0);
@@ -215,7 +215,7 @@ test_moving(Random *random)
 		uint32_t first = i < 80000 ? 0 : 5000;
 
 		if (i == 90000)
-			count_anew();
+			reset_counts();
 		if (one_in(random, 2))
 			(void) read_block(stranger++, 0);
 		else
@@ -269,8 +269,7 @@ test_watched_sets(void)
 	OK(memcmp(before, shared_state, sizeof(before)) != 0, "some do");
 
 	/*
-	 * While a cache is resized, there may be more sets than the policy is told
-	 * of.
+	 * While a cache is resized, there may be more sets than the policy knows.
 	 */
 	other.set_number = UINT32_MAX;
 	for (uint32_t count = 1; count < 3000; count++)
@@ -281,7 +280,7 @@ test_watched_sets(void)
 	OK(nothing_behind(), "a set of no known number does no harm");
 }
 
-/* The states lie in shared memory without a lock: they may hold anything. */
+/* The states are in shared memory without a lock: they may hold anything. */
 static void
 test_torn_states(Random *random)
 {

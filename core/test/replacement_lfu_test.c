@@ -124,7 +124,7 @@ test_ageing(void)
 	OK(choose(~0ULL) == 7, "yesterday's favourite can be overtaken");
 }
 
-/* The state lies in shared memory without a lock: it may hold anything. */
+/* The state is in shared memory without a lock: it may hold anything. */
 static void
 test_torn_states(Random *random)
 {

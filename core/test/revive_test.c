@@ -283,7 +283,7 @@ test_audit_leaves_no_pin(void)
 
 /* Counters start over, and so do the values derived from them. */
 static void
-test_health_begins_anew(void)
+test_health_starts_over(void)
 {
 	FcShared *shared;
 
@@ -321,6 +321,6 @@ main(void)
 	test_audit_drops_impossible_entries();
 	test_numbers_written_over();
 	test_audit_leaves_no_pin();
-	test_health_begins_anew();
+	test_health_starts_over();
 	return tap_done();
 }

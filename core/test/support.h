@@ -3,7 +3,7 @@
  *		What several tests share: a cache on a device in memory that can fail,
  *		pages that identify themselves, and random numbers with a seed.
  *
- * Everything lies in MAP_SHARED memory, so a forked child works on the same
+ * Everything is in MAP_SHARED memory, so a forked child works on the same
  * cache as its parent.
  *
  * SPDX-License-Identifier: PostgreSQL

@@ -37,11 +37,17 @@
  *
  * candidate_of: the relation of a block that may be evicted, for the estimate
  * above.
+ *
+ * fc_staging_read, fc_staging_put: a reader may copy a page of the ring while
+ * it is used for another block.  It looks at the page's word before and after,
+ * with a fence between, and compares the checksum.
  */
 static const char judged[] = "race:replacement_gittins.c\n"
 							 "race:^same_id$\n"
 							 "race:^give_number$\n"
-							 "race:^candidate_of$\n";
+							 "race:^candidate_of$\n"
+							 "race:^fc_staging_read$\n"
+							 "race:^fc_staging_put$\n";
 
 /* ThreadSanitizer's library looks for them. */
 #define EXPORTED __attribute__((visibility("default")))

@@ -261,7 +261,7 @@ submit_batch(EmKernel kernel, aio_context_t context, struct iocb **requests,
 		accepted = kernel(SYS_io_submit, context, (long) prepared, given);
 	saved_errno = errno;
 
-	/* Copies stand in the order of their requests, those refused at the end. */
+	/* Copies are in the order of their requests, those refused at the end. */
 	for (int i = 0; i < prepared; i++)
 	{
 		Pending *pending = pending_of((uint64_t) (uintptr_t) given[i]);

@@ -13,7 +13,7 @@
  *
  * The kernel is given a copy of each such request, because an answer contains
  * only the address of its request, and the caller may reuse the original at
- * once.  Copies lie in a table of EM_ASYNC_MAX; when it is full, io_submit()
+ * once.  Copies are in a table of EM_ASYNC_MAX; when it is full, io_submit()
  * accepts fewer requests than it was given, or fails with EAGAIN.
  *
  * io_destroy() waits for the devices of all requests in flight, as it would

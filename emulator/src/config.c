@@ -208,7 +208,7 @@ read_line(EmState *state, char *line)
 	if (equals == NULL)
 		return "a line must be \"[device]\" or \"key = value\"";
 	if (state->device_count == 0)
-		return "a key must stand below a \"[device]\" line";
+		return "a key must come after a \"[device]\" line";
 
 	*equals = '\0';
 	return set_key(state, state->device_count - 1, trim(line),

@@ -8,7 +8,7 @@
  * its time, so on one device they pass its limits one by one.
  *
  * A clone (FICLONE) moves no byte, because two files share their blocks.  That
- * works within one file system, and two devices of the lab may well lie on the
+ * works within one file system, and two devices of the lab may well be on the
  * same one.  So a device of the lab refuses to clone: the call fails as on a
  * file system that has no clones, and the program copies.
  *

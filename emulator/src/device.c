@@ -152,7 +152,7 @@ pass_pipe(EmDevice *device, uint64_t now_ns, uint64_t bytes)
  * Where the bytes lie.
  */
 
-/* A "set" is what one stripe lies on: a server, or a pair of mirrors. */
+/* A "set" holds one stripe: a server, or a pair of mirrors. */
 static uint32_t
 set_count(const EmDevice *device)
 {

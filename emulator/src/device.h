@@ -11,7 +11,7 @@
  * The model never reads a clock and never sleeps: the caller passes in the
  * current time and is told the end.  So tests can play it with a fake clock.
  *
- * Locking: none.  An EmDevice lies in memory that many processes share; every
+ * Locking: none.  An EmDevice is in memory that many processes share; every
  * field that changes is a lock-free atomic, and every step leaves a valid
  * state. A process killed between two steps loses at most its own few
  * milliseconds of book-keeping.  No process has to end a reservation: it ends

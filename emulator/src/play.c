@@ -72,7 +72,7 @@ charge_request(const EmFile *file, EmOperation operation,
 }
 
 static EmCharge
-charge_anew(const EmFile *file, EmOperation operation, EmRequest *request)
+charge_now(const EmFile *file, EmOperation operation, EmRequest *request)
 {
 	/* Follow streams with delays off, too, so that they do not start over. */
 	if (operation == EM_READ || operation == EM_WRITE)
@@ -94,7 +94,7 @@ em_play_reserve(const EmFile *file, EmOperation operation, EmRequest *request)
 	    em_prefetches_take(&prefetches, request, &charge))
 		return charge;
 
-	return charge_anew(file, operation, request);
+	return charge_now(file, operation, request);
 }
 
 static void
@@ -160,6 +160,6 @@ em_play_advice(const EmFile *file, off_t offset, off_t bytes)
 	if (!delays_on() || !em_prefetches_accept(&request))
 		return;
 
-	charge = charge_anew(file, EM_READ, &request);
+	charge = charge_now(file, EM_READ, &request);
 	em_prefetches_note(&prefetches, &request, &charge);
 }

@@ -37,7 +37,7 @@ end_block(const EmRequest *request)
 	return (request->offset + request->bytes) / EM_SCAN_BLOCK_BYTES;
 }
 
-/* The part of the blocks from *block to end that lies in the first window. */
+/* The part of the blocks from *block to end that is in the first window. */
 static Piece
 take_piece(uint64_t *block, uint64_t end)
 {

@@ -10,7 +10,7 @@
  *
  * - a block that a scan has skipped has been paid for: who asks for it
  *   soon afterwards continues, and pays no second transfer;
- * - a read just ahead of a scan continues it, whoever makes it;
+ * - a read just ahead of a scan continues it, whichever process makes it;
  * - a gap costs only what no scan has moved over yet.
  *
  * So each block of a shared scan is transferred once, however many processes

@@ -44,7 +44,7 @@ static void
 test_refusals(void)
 {
 	OK(refuses("", "names no device"), "an empty configuration is refused");
-	OK(refuses("servers = 1\n", "line 1: a key must stand below"),
+	OK(refuses("servers = 1\n", "line 1: a key must come after"),
 	   "a key without a device is refused, with its line");
 	OK(refuses("# why\n[disk]\ncolour = red\n", "line 3: there is no such key"),
 	   "an unknown key is refused");

@@ -133,7 +133,7 @@ test_striping(void)
 		   "reads of four stripes do not wait for each other (%d)",
 		   (int) spindle);
 	OK(end_ms(read_at(START, 8 * 4)) == 10.0,
-	   "the fifth stripe lies on the first spindle again");
+	   "the fifth stripe is on the first spindle again");
 
 	set_up(4, EM_STRIPE);
 	wide = request_at(START, 0, 4 * 8);

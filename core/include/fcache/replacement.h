@@ -6,7 +6,7 @@
  * The mechanism (claim.c) calls a policy through this table.  A policy sees one
  * set of FC_WAYS ways at a time: what it knows of each way, and what it chooses
  * to remember of blocks that have left.  What it learns about all sets together
- * it keeps in a state that they share.  Both states lie in shared memory, and
+ * it keeps in a state that they share.  Both states are in shared memory, and
  * several processes use them at once without a lock.  So every function must
  * tolerate torn or lost updates, and must not block, allocate, call out or
  * fail.  A wrong choice may cost a hit but never yields a wrong block.  A state
@@ -16,10 +16,10 @@
  *
  *	hit			touched
  *	miss		missed; then, unless a way is free, choose; then, unless that
- *				said no, evicted (if a block lay in the way) and filled
+ *				said no, evicted (if a block was in the way) and filled
  *
  * A write is no reference and changes nothing here.  When a block moves to
- * another set, moves is called for the set it lies in; then, for the other set,
+ * another set, moves is called for the set it is in; then, for the other set,
  * everything that follows missed.
  *
  * SPDX-License-Identifier: PostgreSQL
