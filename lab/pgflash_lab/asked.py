@@ -4,7 +4,7 @@
 A request to continue a run need not repeat how it was ordered: without --preset and --set, the
 run's own are used.  If they are given, they must be the same, or the run refuses.
 
-UNFINISHED asks for the scenario's latest run if it has not come to its end, and otherwise for a
+UNFINISHED asks for the scenario's latest run if it has not finished, and otherwise for a
 new one.
 """
 
@@ -50,7 +50,7 @@ class Asked:
         *,
         out: Path | None,
         resumed: Run | None = None,
-        or_anew: bool = False,
+        or_new: bool = False,
     ) -> Order:
         """Return the order of a scenario."""
         return Order(
@@ -59,7 +59,7 @@ class Asked:
             store=self.store,
             out=out,
             resumed=resumed,
-            or_anew=or_anew,
+            or_new=or_new,
             real=self.real,
         )
 
@@ -72,7 +72,7 @@ def order_one(asked: Asked) -> Order:
     if asked.resume == UNFINISHED:
         scenario = load_scenario(asked.scenario, preset=asked.preset, changes=asked.changes)
         resumed = _unfinished(asked)
-        return asked.order(scenario, out=asked.out, resumed=resumed, or_anew=True)
+        return asked.order(scenario, out=asked.out, resumed=resumed, or_new=True)
     folder = _folder_of(asked)
     run = asked.store.read(str(folder))
     preset, changes = asked.preset, asked.changes
@@ -96,7 +96,7 @@ def order_all(asked: Asked) -> list[Order]:
 
 
 def _unfinished(asked: Asked) -> Run | None:
-    """Return the scenario's latest run if it has not come to its end."""
+    """Return the scenario's latest run if it has not finished."""
     try:
         run = read_run(_folder_of(dataclasses.replace(asked, resume="latest")) / RUN_FILE)
     except StoredRunError:

@@ -32,6 +32,7 @@ from pgflash_lab.extension import (
     require_serving,
 )
 from pgflash_lab.leftovers import forget_memory
+from pgflash_lab.loaded import LoadedDatabase
 from pgflash_lab.marks import Mark, cache_use, cpu_use, device_stats, reads, take_mark
 from pgflash_lab.model.lab_view import RunSecond
 from pgflash_lab.model.run import Approach, Attempt, CacheSecond, CpuSecond, DiskSecond, HostSecond
@@ -43,7 +44,6 @@ from pgflash_lab.recorder import Recorded, Recorder
 from pgflash_lab.sampler import WAITS_HZ, Samples, WaitSample, Watch
 from pgflash_lab.scenario import Scenario
 from pgflash_lab.server import Server
-from pgflash_lab.snapshot import Snapshot
 from pgflash_lab.workload import DATABASE, Context, Figures, MeasureError, Observer
 
 #: How long the steps around a measurement take on a small machine, to estimate the remaining time.
@@ -69,7 +69,7 @@ class Lab:
 
     install: PgInstall
     scenario: Scenario
-    snapshot: Snapshot
+    database: LoadedDatabase
     emulator: Emulator | None  # None: real devices
     folders: Folders
     work: Path  # for the driver's files
@@ -143,7 +143,7 @@ class _Pace:
         self._per_s, self._latency_ms = per_s, latency_ms
 
     def second(self, at_s: float, bytes_per_s: Mapping[str, float]) -> None:
-        """Take what the devices did in a second, and tell of it; called in a thread."""
+        """Read what the devices did in a second, and report it; called in a thread."""
         self._lab.second(
             self._attempt,
             COUNTED.get(self._lab.scenario.load, "operations"),
@@ -200,7 +200,7 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
     listener.stage("restoring the database", expected_s=RESTORE_S)
     _set_delays(lab.emulator, on=False)
     server = Server.open(lab.install, places.base, settings=lab.settings(approach, places))
-    server.restore(lab.snapshot.path, wal_dir=places.wal)
+    server.restore(lab.database.path, wal_dir=places.wal)
     if lab.emulator is None:
         os.sync()  # so that the copy is not written back while we measure
     for file in places.cache_files:

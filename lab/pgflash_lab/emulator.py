@@ -15,6 +15,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ Layout = Literal["stripe", "raid10", "raid5"]
 Operation = Literal["read", "write", "log_write", "log_sync", "data_sync", "metadata"]
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
+#: Where debian/rules puts it, below Python's own prefix.
+_PACKAGED = "lib/pgflash-lab/emulator"
 _NS_PER_US = 1_000
 _NS_PER_MS = 1_000_000
 _PPM = 1_000_000
@@ -54,11 +57,16 @@ class ProfileError(EmulatorError):
 
 
 def emulator_folder() -> Path:
-    """Return the folder that holds the emulator's build and profiles."""
+    """Return the folder that holds the emulator's build and profiles.
+
+    The clone's; where the lab is installed from a package of a distribution, the package's.
+    """
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named)
-    return Path(__file__).resolve().parents[2] / "emulator"
+    clone = Path(__file__).resolve().parents[2] / "emulator"
+    packaged = Path(sys.prefix) / _PACKAGED
+    return packaged if packaged.is_dir() and not clone.is_dir() else clone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

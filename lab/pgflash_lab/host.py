@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Whose the processors' time was, and what a reader must know about the machine.
+"""The users of the processors' time, and what a reader must know about the machine.
 
 The server's CPU time is the sum over its live processes and, through the postmaster, over those it
 has reaped.  Foreign CPU time is the machine's busy time less the server's, our own and our

@@ -18,7 +18,7 @@ from pgflash_lab.model.run import Approach, Run
 from pgflash_lab.model.summary import base_of
 from pgflash_lab.workload import MeasureError
 
-#: Stands in place of the tables' names.
+#: Replaces the tables' names.
 ADVISED = ("auto",)
 
 

@@ -50,7 +50,7 @@ class Order:
     #: A run to continue, in its folder; None: a new one.
     resumed: Run | None = None
     #: If the run to continue was ordered differently, begin a new one instead of refusing.
-    or_anew: bool = False
+    or_new: bool = False
     #: Two real devices; None: emulated ones.
     real: tuple[Path, Path] | None = None
 

@@ -23,7 +23,7 @@ from pgflash_lab.account import ServerError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process, told apart by its start time from a later one with the same number."""
+    """A process, distinguished by its start time from a later one with the same number."""
 
     pid: int
     parent: int

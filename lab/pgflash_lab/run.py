@@ -24,6 +24,7 @@ from pgflash_lab.account import server_account
 from pgflash_lab.attempt import Lab, expected_s, measure, needed_bytes
 from pgflash_lab.emulator import EmulatedDevice, Emulator, library_path
 from pgflash_lab.hot import with_advised_objects
+from pgflash_lab.loaded import LoadedDatabase, find_loaded, load, loaded_key
 from pgflash_lab.model.run import Approach, Attempt, Run
 from pgflash_lab.order import (
     Order,
@@ -36,7 +37,6 @@ from pgflash_lab.order import (
 )
 from pgflash_lab.pages import write_products
 from pgflash_lab.scenario import Scenario
-from pgflash_lab.snapshot import Snapshot, find_snapshot, make_snapshot, snapshot_key
 
 
 def run_scenario(order: Order, listener: Listener) -> Run:
@@ -54,7 +54,7 @@ def run_scenario(order: Order, listener: Listener) -> Run:
         with journal.kept(folder, listener) as told:
             return _run(order, run_id, started, folder, told)
     except ResumeError as error:
-        if not order.or_anew:
+        if not order.or_new:
             raise
         listener.note(f"{error.message}; a new run begins")
         return run_scenario(dataclasses.replace(order, resumed=None), listener)
@@ -70,14 +70,14 @@ def _run(
         if order.resumed is not None:
             run = _resumed(order, order.resumed, run, listener)
         try:
-            snapshots = _snapshots(order, folders, listener)
-            first = snapshots[order.scenario.approaches[0].name]
+            databases = _databases(order, folders, listener)
+            first = databases[order.scenario.approaches[0].name]
             run = dataclasses.replace(run, database_bytes=first.database_bytes)
             rig = _Rig(
                 order=order,
                 folders=folders,
                 work=work,
-                snapshots=snapshots,
+                databases=databases,
                 out=folder,
                 listener=listener,
             )
@@ -113,7 +113,7 @@ class _Rig:
     folders: devices.Folders
     work: Path
     #: The loaded database of each approach; their sizes may differ.
-    snapshots: Mapping[str, Snapshot]
+    databases: Mapping[str, LoadedDatabase]
     out: Path
     listener: journal.Journal
 
@@ -183,7 +183,7 @@ def _one(rig: _Rig, run: Run, approach: Approach, repeat: int) -> Run:
         lab = Lab(
             install=order.install,
             scenario=order.scenario,
-            snapshot=rig.snapshots[approach.name],
+            database=rig.databases[approach.name],
             emulator=emulator,
             folders=rig.folders,
             work=rig.work,
@@ -215,17 +215,19 @@ def _expected_s(scenario: Scenario) -> float:
     return sum(expected_s(scenario, approach) for approach, _ in scenario.order())
 
 
-def _snapshots(order: Order, folders: devices.Folders, listener: Listener) -> dict[str, Snapshot]:
+def _databases(
+    order: Order, folders: devices.Folders, listener: Listener
+) -> dict[str, LoadedDatabase]:
     """Find each approach's loaded database, or load it."""
     scenario, workload = order.scenario, order.scenario.workload
     kinds = {}
     for approach in scenario.approaches:
         parameters = scenario.parameters_of(approach)
-        kinds[approach.name] = snapshot_key(order.install, workload, parameters), parameters
+        kinds[approach.name] = loaded_key(order.install, workload, parameters), parameters
     missing = {
         key: parameters
         for key, parameters in kinds.values()
-        if find_snapshot(order.store.cache, key) is None
+        if find_loaded(order.store.cache, key) is None
     }
     _require_room(order, folders, sum(map(workload.database_bytes, missing.values())))
     load_s = sum(workload.load_s(parameters) for parameters in missing.values())
@@ -237,7 +239,7 @@ def _snapshots(order: Order, folders: devices.Folders, listener: Listener) -> di
         if key in missing:
             title = f"loading the database of the workload {workload.name}"
             listener.stage(title, expected_s=workload.load_s(parameters))
-        found[key] = make_snapshot(
+        found[key] = load(
             order.store.cache,
             key,
             install=order.install,

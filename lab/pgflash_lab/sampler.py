@@ -69,7 +69,7 @@ class WaitSample:
 
 @dataclass(slots=True, kw_only=True)
 class Samples:
-    """What the samplers have seen; complete once the watch has ended."""
+    """The samples; complete once the watch has ended."""
 
     waits: list[WaitSample] = field(default_factory=list)
     wait_rounds: int = 0
@@ -137,7 +137,7 @@ class Watch:
 
     @property
     def samples(self) -> Samples:
-        """What has been seen; complete after stop()."""
+        """The samples so far; complete after stop()."""
         return self._samples
 
     def __enter__(self) -> Self:

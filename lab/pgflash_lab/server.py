@@ -15,8 +15,8 @@ children.  If the driver is killed, the kernel sends the postmaster SIGQUIT, whi
 shutdown (processes.py).  A server that an earlier driver left on the same base is stopped before
 ours starts.
 
-**Settings** are in data/pgflash.conf, rewritten before every start, so that a restored snapshot
-runs with the settings of this server and not with those under which it was taken.
+**Settings** are in data/pgflash.conf, rewritten before every start, so that a restored copy
+runs with the settings of this server and not with those under which it was made.
 """
 
 import atexit
@@ -378,17 +378,17 @@ class Server:
         )
         return process
 
-    # ---- snapshots of a stopped cluster
+    # ---- copies of a stopped cluster
 
-    def snapshot(self, dest: Path) -> None:
+    def copy_to(self, dest: Path) -> None:
         """Copy the stopped cluster to DEST, replacing what is there.
 
         The WAL is copied along, wherever it is.
         """
-        self._require_stopped("take a snapshot of")
+        self._require_stopped("copy")
         if any((self.data / "pg_tblspc").iterdir()):
             raise ServerError(
-                "a snapshot holds no tablespaces", hint="Drop the tablespaces before it is taken."
+                "a copy holds no tablespaces", hint="Drop the tablespaces before it is made."
             )
         shutil.rmtree(dest, ignore_errors=True)
         make_server_dir(dest)
@@ -399,7 +399,7 @@ class Server:
             self._copy_tree(wal.resolve(), dest / "data" / "pg_wal")
 
     def restore(self, src: Path, *, wal_dir: Path | None = None) -> None:
-        """Replace the stopped cluster by the snapshot SRC; the log starts over.
+        """Replace the stopped cluster by the copy SRC; the log starts over.
 
         With WAL_DIR the WAL is put there, and that folder's former content is removed.
         """

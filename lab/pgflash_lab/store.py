@@ -108,7 +108,7 @@ def read_run(path: Path) -> Run:
 
 
 def state_of(run: Run) -> str:
-    """Say whether a run has come to its end; a killed run has none."""
+    """Say whether a run has ended; a killed run has not."""
     if run.stopped:
         return f"stopped: {run.stopped}"
     return "finished" if run.ended_at else "not finished"

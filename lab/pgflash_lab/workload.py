@@ -47,7 +47,7 @@ class InconsistentError(PgflashError):
 
 
 class Observer:
-    """What the lab wants to know during a load; any workload may call every method.
+    """The events of a load that the lab listens to; any workload may call every method.
 
     All methods are called from the thread that called measure().
     """

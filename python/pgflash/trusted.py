@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who can change what a path name leads to, and files that a link must not lead astray.
+"""The users who can change a path's target, and files that a link must not redirect.
 
 A name such as /srv/plans/a.json is a walk through folders, and anybody who may write to one of them
 decides where it ends, at any moment.  So where it matters, a name is looked up folder by folder,

@@ -92,7 +92,7 @@ class ApproachCost:
     tpm: float
     #: Blocks that the server read a second.
     reads_per_s: float
-    #: What the drives of its devices take; None if one's is unknown.
+    #: The power of its devices' drives; None if one is unknown.
     watts: float | None = None
     workload: str = "oltp"
 

@@ -21,7 +21,7 @@ class MicroError(PgflashError):
 
 
 class Pattern(StrEnum):
-    """What is done with both tables; and one operation of it."""
+    """The operations on both tables, and one of them."""
 
     #: A row, by its number.
     RANDOM_READ = "random-read"

@@ -53,7 +53,7 @@ class Exhibit:
     reason: str = ""
     #: Why there is nothing of ours to compare.
     missing: str = ""
-    #: What the paper prints wrongly or misleadingly.
+    #: Errors and misleading figures of the paper.
     errata: tuple[str, ...] = ()
 
     @property

@@ -11,7 +11,7 @@ class RunSecond:
 
     #: Since the load began.
     at_s: float
-    #: What the workload counts; None while nothing is known of it.
+    #: The workload's count; None while it is unknown.
     per_s: float | None
     latency_ms: float | None
     #: Read and written, by device.

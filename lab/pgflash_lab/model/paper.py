@@ -425,7 +425,7 @@ class Paper(_Entry, kw_only=True, frozen=True):
     id: str
     title: str
     by: str
-    #: What was measured on what, in a sentence or two.
+    #: The measurement and its set-up, in a sentence or two.
     about: str
     errata: tuple[str, ...] = ()
     approaches: tuple[PaperApproach, ...] = ()

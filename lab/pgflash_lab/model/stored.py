@@ -5,9 +5,8 @@ JSON, so that other tools can read it; the type of every field is checked when i
 first error is named with its place in the file.
 """
 
-import msgspec
-
 from pgflash.errors import PgflashError
+from pgflash.model.typed_json import indented, parsed
 from pgflash_lab.model.run import FORMAT, Run
 
 
@@ -17,18 +16,19 @@ class StoredRunError(PgflashError):
 
 def run_to_json(run: Run) -> bytes:
     """Return the run as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n"
+    return indented(run)
 
 
 def run_from_json(text: bytes, *, name: str) -> Run:
     """Parse a run; NAME is the file's name in errors."""
-    try:
-        run = msgspec.json.decode(text, type=Run)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StoredRunError(
-            f'"{name}" is not a run of pgflash: {error}.',
-            hint="Name a run of 'pgflash lab show', its directory, or its run.json.",
-        ) from error
+    run = parsed(
+        text,
+        Run,
+        name=name,
+        noun="run",
+        error=StoredRunError,
+        hint="Name a run of 'pgflash lab show', its directory, or its run.json.",
+    )
     if run.format != FORMAT:
         raise StoredRunError(
             f'"{name}" has format {run.format}; this version reads format {FORMAT}.',

@@ -66,7 +66,7 @@ def time_line(
 
 
 def whole_seconds(seconds: Sequence[Second], *, window_s: float) -> tuple[Second, ...]:
-    """Return those that lie in the measured window as a whole."""
+    """Return those that are entirely within the measured window."""
     return tuple(one for one in seconds if 0 <= one.at_s < int(window_s))
 
 

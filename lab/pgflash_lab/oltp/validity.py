@@ -49,7 +49,7 @@ class Mark:
 
 
 def take_mark(connection: psycopg.Connection) -> Mark:
-    """Read the state from which the run's own work is told apart."""
+    """Read the state from which the run's own work is distinguished."""
     load = connection.execute("SELECT warehouses, seed, c_last_constant FROM oltp.load").fetchone()
     assert load is not None
     at = connection.execute("SELECT clock_timestamp()").fetchone()

@@ -99,11 +99,31 @@ def _sections(
 
 
 def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
-    tpm = {summary.approach.name: summary.tpm for summary in summaries}
-    ratios = {name: ratio(summaries, name) for name in tpm}
-    figures = {name: paper_figure(name) for name in tpm if run.paper == _OF_RATIOS}
+    names = [summary.approach.name for summary in summaries]
+    ratios = {name: ratio(summaries, name) for name in names}
+    figures = {name: paper_figure(name) for name in names if run.paper == _OF_RATIOS}
     printed = {name: found.ratio for name, found in figures.items() if found is not None}
-    table = ReportTable(
+    table = _medians(summaries, ratios, printed)
+    chart = _multiples(summaries, ratios, printed)
+    says = [
+        _WHAT_COUNTS.get(summaries[0].middle.workload, ""),
+        "Figures are medians over the repeats, which are the small circles.",
+        sentences.ceiling(summaries),
+    ]
+    return Section(
+        id="throughput",
+        title="Throughput",
+        says=[sentence for sentence in says if sentence],
+        opening=figures_of([chart], about=table.title),
+        tables=[show(without_empty_columns(table))],
+    )
+
+
+def _medians(
+    summaries: Sequence[Summary], ratios: Mapping[str, float | None], printed: Mapping[str, float]
+) -> ReportTable:
+    """Return each approach's medians; PRINTED are the paper's ratios."""
+    return ReportTable(
         id="by-approach",
         title="Medians of the repeats",
         columns=(
@@ -134,9 +154,16 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
             for one in summaries
         ),
     )
+
+
+def _multiples(
+    summaries: Sequence[Summary], ratios: Mapping[str, float | None], printed: Mapping[str, float]
+) -> Chart:
+    """Return each approach's throughput as a multiple of the baseline's, beside the paper's."""
+    tpm = {summary.approach.name: summary.tpm for summary in summaries}
     drawn = [(s, value) for s in summaries if (value := ratios[s.approach.name]) is not None]
     papers = [printed.get(s.approach.name) for s, _ in drawn]
-    chart = Chart(
+    return Chart(
         form=ChartForm.BARS,
         title="Throughput, as a multiple of the baseline",
         narrow=False,
@@ -161,18 +188,6 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
                 ),
             ),
         )[: 2 if printed else 1],
-    )
-    says = [
-        _WHAT_COUNTS.get(summaries[0].middle.workload, ""),
-        "Figures are medians over the repeats, which are the small circles.",
-        sentences.ceiling(summaries),
-    ]
-    return Section(
-        id="throughput",
-        title="Throughput",
-        says=[sentence for sentence in says if sentence],
-        opening=figures_of([chart], about=table.title),
-        tables=[show(without_empty_columns(table))],
     )
 
 

@@ -27,7 +27,6 @@ import psycopg
 
 from pgflash.errors import PgflashError
 from pgflash.model.words import duration
-from pgflash_lab.warehouse.account import Account, CpuSeconds
 from pgflash_lab.warehouse.answers import ANSWERS_SCALE_FACTOR, digest_rows, read_answers
 from pgflash_lab.warehouse.model import (
     StepResult,
@@ -37,6 +36,7 @@ from pgflash_lab.warehouse.model import (
 )
 from pgflash_lab.warehouse.parameters import draw_values, validation_values
 from pgflash_lab.warehouse.texts import fill_in, read_query, read_sql
+from pgflash_lab.warehouse.usage import CpuSeconds, UsageMeter
 
 #: How long streams may take to notice that they were cancelled.
 _CANCEL_WAIT_S = 30.0
@@ -87,9 +87,9 @@ def run(
         with ExitStack() as stack:
             watching = stack.enter_context(psycopg.connect(conninfo, autocommit=True))
             session = stack.enter_context(open_session(conninfo, parameters))
-            account = Account(watching, cpu_s)
+            meter = UsageMeter(watching, cpu_s)
             clock.start()
-            for step in _stream_alone(session, parameters, clock, account, observer):
+            for step in _stream_alone(session, parameters, clock, meter, observer):
                 keep(step)
     else:
         _run_streams(conninfo, parameters, clock, keep)
@@ -159,7 +159,7 @@ def _stream_alone(
     session: Connection,
     parameters: WarehouseParameters,
     clock: _Clock,
-    account: Account,
+    meter: UsageMeter,
     observer: RunObserver,
 ) -> Iterator[StepResult]:
     """Run RF1, the queries and RF2, and measure each one's use of the server."""
@@ -168,10 +168,10 @@ def _stream_alone(
         names = ["RF1", *names, "RF2"]
     for number, name in enumerate(names, start=1):
         observer.step_began(name, number, len(names))
-        account.begin()
+        meter.begin()
         step = _run_step(session, parameters, name, stream=0, clock=clock)
         session.execute("select pg_stat_force_next_flush()")
-        use = account.end()
+        use = meter.end()
         yield StepResult(
             name=step.name,
             stream=step.stream,

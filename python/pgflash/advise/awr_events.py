@@ -52,7 +52,7 @@ WRITES = (
     "data file init write",
     "db file single write",
 )
-#: What class User I/O holds besides.
+#: The other events of class User I/O.
 _OTHER_IO = (
     "disk file operations i/o",
     "direct path sync",

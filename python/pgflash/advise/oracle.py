@@ -432,7 +432,7 @@ def _all_reads(found: _Found, elapsed_s: float, notes: list[str]) -> tuple[Reads
     seconds = waits.seconds(known.SINGLE_READS + known.MULTI_READS)
     whole = waits.classes.get("user i/o")
     if whole is not None:
-        # What is in the class and listed as nothing else are reads.
+        # Events of the class that are not listed otherwise are reads.
         apart = (*known.WRITES, known.BUFFER_WAIT)
         other_waits, other_s = waits.not_reads()
         rest = (whole.waits or 0.0) - flash.count - temp_count - waits.waits(apart) - other_waits
@@ -464,7 +464,7 @@ def _of_blocks(waits: Events, names: tuple[str, ...], block: float) -> Reads:
     return Reads(count=count, bytes=count * block, seconds=waits.seconds(names))
 
 
-# What is to be said.
+# The remarks.
 
 
 def _note_segments(segments: Sequence[Segment], reads: Reads, notes: list[str]) -> None:

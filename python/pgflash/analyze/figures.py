@@ -138,7 +138,7 @@ def checkpoints(counted: Counted) -> Checkpoints | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferWrites:
-    """Who wrote dirty buffers, other than checkpoints, in blocks."""
+    """Writers of dirty buffers, other than checkpoints, in blocks."""
 
     by_writer: int
     #: By clients that needed a buffer; None: not counted by this server.

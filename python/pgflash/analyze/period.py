@@ -59,7 +59,7 @@ class Interval:
     end: SnapshotHead
     #: What was counted, by section.
     deltas: Mapping[str, Section]
-    #: What was so at the end, and at the ends of the intervals that it was merged from.
+    #: The state at the end, and at the ends of the intervals that it was merged from.
     gauges: Mapping[str, tuple[Section, ...]] = field(default_factory=dict)
 
     @property
@@ -88,7 +88,7 @@ class Period:
     begin_gauges: Mapping[str, Section]
     end_gauges: Mapping[str, Section]
     resets: tuple[Reset, ...] = ()
-    #: What the snapshots have that no server can have, and that was left out.
+    #: Impossible values of the snapshots, which were left out.
     impossible: tuple[str, ...] = ()
     #: The times that were asked for, as printed, and why the period is another; or "".
     asked: str = ""

@@ -15,7 +15,7 @@ from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, RowMark, U
 #: Two clocks may disagree by this part of a time.
 CLOCKS = 0.05
 _TINY = 1e-9
-#: What may be below nothing: a cache on a device slower than the disks costs time.
+#: Columns that may be below zero: a cache on a device slower than the disks costs time.
 _SIGNED = frozenset({"saved_share"})
 
 
@@ -32,7 +32,7 @@ def _possible_row(table: ReportTable, row: Row, said: list[str]) -> Row:
     if not wrong:
         return row
     for place, much in wrong:
-        # What is apart belongs to no whole.
+        # A separate row is not a part of the total.
         if much and row.mark is not RowMark.APART:
             said.append(f"{table.title}, {row.cells[0]}: {table.columns[place].title}")
     places = {place for place, _ in wrong}

@@ -7,9 +7,11 @@ to no DB time.  What costs none, a fault or good news, is as serious as its rule
 
 from dataclasses import dataclass
 
+from pgflash.analyze.dbtime import Composition
 from pgflash.model.awr import Finding, Severity
+from pgflash.model.words import duration, percent
 
-#: What is about a smaller share of DB time is a note.
+#: A finding about a smaller share of DB time is a note.
 WARN_MIN = 0.2
 
 #: Fewer active sessions than this are no load.
@@ -34,7 +36,7 @@ def finding(
     weight: float = 0.0,
     cost: float | None = None,
 ) -> Weighed:
-    """Return a finding with its weight; COST, a share of DB time, is one."""
+    """Return a finding with its weight; COST, a share of DB time, is one (at most all of it)."""
     return Weighed(
         finding=Finding(
             rule=rule,
@@ -43,7 +45,7 @@ def finding(
             evidence=tuple(one for one in evidence if one),
             table=table,
             advice=advice,
-            cost=cost,
+            cost=None if cost is None else min(cost, 1.0),
         ),
         weight=weight if cost is None else cost,
     )
@@ -52,3 +54,11 @@ def finding(
 def by_cost(cost: float) -> Severity:
     """Return how serious it is to lose a share of DB time."""
     return Severity.WARNING if cost >= WARN_MIN else Severity.NOTE
+
+
+def of_db_time(composition: Composition, total_s: float) -> str:
+    """Return a time as a share of DB time, or as it is if clocks that disagree made it longer."""
+    share = composition.share(total_s) or 0.0
+    if share > 1:
+        return f"{duration(total_s)} (more than DB time itself)"
+    return f"{percent(share)} of DB time"

@@ -8,7 +8,7 @@ from pgflash.analyze.figures import checkpoints, databases, wal
 from pgflash.analyze.host import disk_row
 from pgflash.analyze.parts import DbTime, timed
 from pgflash.analyze.period import Period
-from pgflash.analyze.rules import Weighed, by_cost, finding
+from pgflash.analyze.rules import Weighed, by_cost, finding, of_db_time
 from pgflash.analyze.sections import number
 from pgflash.analyze.timeline import cpu_shares
 from pgflash.model.awr import Severity
@@ -79,7 +79,7 @@ def full_page_images(period: Period, found: DbTime) -> Weighed | None:
         f"them, {figure(images / period.elapsed_s)} a second.",
         f"{size(logged.bytes)} of WAL, {size(logged.bytes / period.elapsed_s)} a second",
         f"{things(made, 'checkpoint')} in {duration(period.elapsed_s)}" if made else "",
-        f"WAL writes took {percent(waited)} of DB time" if waited else "",
+        f"WAL writes took {of_db_time(found.composition, total_of(writes))}" if waited else "",
         table="checkpoints",
         advice="The first change to a page after a checkpoint logs the whole page: make "
         "checkpoints less frequent (checkpoint_timeout, max_wal_size)"
@@ -263,7 +263,8 @@ def busy_disk(period: Period, found: DbTime) -> Weighed | None:
         f"The device {busiest.get('disk')} was busy for {percent(min(util, 1.0))} of the time, at "
         f"{each} a request.",
         f"{figure(requests / period.elapsed_s)} requests a second",
-        f"sessions waited for reads, writes and commits for {percent(waited)} of DB time"
+        f"sessions waited for reads, writes and commits for "
+        f"{of_db_time(found.composition, total_of(waits))}"
         if known
         else "",
         table="host-iostat",

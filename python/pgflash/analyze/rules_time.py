@@ -12,7 +12,7 @@ from pgflash.analyze.locks import NOT_KNOWN, segments_row_locks
 from pgflash.analyze.locks import locks as lock_waits
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
-from pgflash.analyze.rules import SESSIONS_MIN, WARN_MIN, Weighed, by_cost, finding
+from pgflash.analyze.rules import SESSIONS_MIN, WARN_MIN, Weighed, by_cost, finding, of_db_time
 from pgflash.analyze.samples import error_s
 from pgflash.analyze.sections import number, total
 from pgflash.analyze.segments import OTHER, relations
@@ -47,15 +47,13 @@ def where_the_time_went(period: Period, found: DbTime) -> Weighed | None:
     for part in composition.counted[:3]:
         share = composition.share(part.total_s) or 0.0
         if share >= SHARE_MIN or (share > 0 and not named):
-            named.append(
-                f"{percent(share)} {'of DB time ' if not named else ''}was "
-                f"{_part_in_words(period, part)}"
-            )
+            much = percent(share) if named and share <= 1 else of_db_time(composition, part.total_s)
+            named.append(f"{much} was {_part_in_words(period, part)}")
     unnamed = composition.share(composition.residual_s) or 0.0
     if unnamed > 0.5:
         named.append(
-            f"{percent(unnamed)} {'of DB time ' if not named else ''}is not explained by anything "
-            "that was counted or sampled"
+            f"{percent(min(unnamed, 1.0))} {'of DB time ' if not named else ''}is not explained by "
+            "anything that was counted or sampled"
         )
     if not named:
         return None
@@ -87,7 +85,8 @@ def disk_reads(period: Period, found: DbTime) -> Weighed | None:
     return finding(
         "disk-reads",
         by_cost(share),
-        f"Clients spent {percent(share)} of DB time waiting for reads of data files{at}.",
+        f"Clients spent {of_db_time(found.composition, total_of(parts))} waiting for reads of "
+        f"data files{at}.",
         *_hottest(period),
         gain,
         table="segments-read-time" if _hottest(period) else "top-events",
@@ -120,7 +119,7 @@ def commits(period: Period, found: DbTime) -> Weighed | None:
     return finding(
         "commit-waits",
         by_cost(share),
-        f"Commits took {percent(share)} of DB time"
+        f"Commits took {of_db_time(found.composition, total_of(parts))}"
         + (f": a WAL sync took {duration(mean_s)} on average." if mean_s else "."),
         f"a commit waited {duration(waited.value / 1000)} on average ({waited.source})"
         if waited is not None
@@ -146,8 +145,8 @@ def buffer_writes(_period: Period, found: DbTime) -> Weighed | None:
     return finding(
         "configuration-waits",
         by_cost(share),
-        f"{percent(share)} of DB time went into waits that settings could avoid, most of it into "
-        f"{event_in_words(parts[0].event)}.",
+        f"{of_db_time(found.composition, total_of(parts))} went into waits that settings "
+        f"could avoid, most of it into {event_in_words(parts[0].event)}.",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
         table="top-events",
         advice="Clients write data files when they have to free a buffer: raise shared_buffers or "
@@ -171,8 +170,8 @@ def locks(period: Period, found: DbTime) -> Weighed | None:
     return finding(
         "locks",
         by_cost(share),
-        f"Sessions spent {percent(share)} of DB time waiting for each other, most of it "
-        f"{event_in_words(parts[0].event)}.",
+        f"Sessions spent {of_db_time(found.composition, total_of(parts))} waiting for each other, "
+        f"most of it {event_in_words(parts[0].event)}.",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
         *_most_locked(period),
         table="locks" if lock_waits(period).rows else "top-events",
@@ -209,9 +208,11 @@ def processors(period: Period, found: DbTime) -> Weighed | None:
         return None
     parts = []
     if used is not None:
-        parts.append(f"sessions used {percent(used)} of {things(cores or 0, 'processor')}")
+        parts.append(
+            f"sessions used {percent(min(used, 1.0))} of {things(cores or 0, 'processor')}"
+        )
     if waiting_share >= 0.1:
-        parts.append(f"spent {percent(waiting_share)} of DB time waiting for one")
+        parts.append(f"spent {of_db_time(composition, total_of(waiting))} waiting for one")
     return finding(
         "processors",
         Severity.WARNING,
@@ -242,7 +243,8 @@ def unexplained(_period: Period, found: DbTime) -> Weighed | None:
         "count as active"
     )
     text = (
-        f"{percent(share)} of DB time is {RESIDUAL.removesuffix(' by the rows above')} by any row"
+        f"{percent(min(share, 1.0))} of DB time is "
+        f"{RESIDUAL.removesuffix(' by the rows above')} by any row"
         if share > 0
         else f"The parts add up to {percent(-share)} more than DB time"
     )

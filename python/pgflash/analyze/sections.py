@@ -43,7 +43,7 @@ class Change:
     restarted: bool = False
 
 
-#: What is known of a section that is not declared: a counter of one row.
+#: The assumption about an undeclared section: a counter of one row.
 _UNKNOWN = SectionDefinition(name="", kind=SectionKind.COUNTER)
 
 

@@ -33,7 +33,7 @@ class Versions:
     why_no_server: str = ""
     postgresql: str = ""
     database: str = ""
-    #: What the server has loaded, by shared_preload_libraries.
+    #: The libraries in the server, by shared_preload_libraries.
     library: str = ""
     is_loaded: bool = False
     #: The extension's SQL in the database.

@@ -47,7 +47,7 @@ GUESTS = "pgflash.commands"
 #: Commands of another distribution that README names: without it, they say how to get it.
 _LAB = frozenset({"cost", "lab"})
 
-#: What changes a server needs its rights.
+#: Commands that change a server need its rights.
 _MAY_BE_SUPERUSER = frozenset({"place", "plan"})
 
 
@@ -115,7 +115,7 @@ command.add_command(advise.advise_command)
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    # What is sent to end us is to clean up as Ctrl-C does.
+    # A signal that ends us must clean up as Ctrl-C does.
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = command.main(args=words, prog_name="pgflash", standalone_mode=False)

@@ -109,9 +109,7 @@ def advise_command(
     flash.  docs/guide/advise.md describes the queueing model and its accuracy.
     """
     if awr is not None and (file or begin or end or store or dsn is not None):
-        raise UsageError(
-            "--awr needs no snapshots", hint="Leave out FILE, --from, --to, --dsn and --store."
-        )
+        raise _awr_alone()
     from_file = awr is not None or file is not None or store is not None
     if database_size is not None and not from_file:
         raise UsageError("the size of a server is known", hint="Leave out --database-size.")
@@ -137,29 +135,47 @@ def advise_command(
                 prices=prices,
                 tablespace=tablespace,
             )
-        if awr is not None:
-            advice = api.advise_oracle(awr, known)
-        elif file is not None:
-            advice = api.advise(api.read_period(file), known)
-        else:
-            with opened(dsn, store) as snapshots:
-                report = api.report(snapshots, begin=begin, end=end, every_row=True)
-            advice = api.advise(report, known)
+        advice = _advise(known, awr=awr, file=file, dsn=dsn, store=store, begin=begin, end=end)
+    if plan is None:
+        _print(advice, form)
+        return
     # Written first, so that a reader that stops after the sentence still gets the plan.
-    moves = 0
-    if plan is not None:
-        made = api.advise_plan(
-            advice,
-            plan,
-            approach=approach,
-            tablespace=tablespace,
-            flash=flash,
-            system_identifier=identifier,
-        )
-        moves = len(made.moves)
+    made = api.advise_plan(
+        advice,
+        plan,
+        approach=approach,
+        tablespace=tablespace,
+        flash=flash,
+        system_identifier=identifier,
+    )
     _print(advice, form)
-    if plan is not None:
-        say(f"Plan: {plan} ({things(moves, 'move')})", err=form in ("json", "csv"))
+    say(f"Plan: {plan} ({things(len(made.moves), 'move')})", err=form in ("json", "csv"))
+
+
+def _awr_alone() -> UsageError:
+    return UsageError(
+        "--awr needs no snapshots", hint="Leave out FILE, --from, --to, --dsn and --store."
+    )
+
+
+def _advise(
+    known: api.Situation,
+    *,
+    awr: Path | None,
+    file: Path | None,
+    dsn: str | None,
+    store: Path | None,
+    begin: str,
+    end: str,
+) -> Advice:
+    """Return the advice on an Oracle report, a stored report, or a period between snapshots."""
+    if awr is not None:
+        return api.advise_oracle(awr, known)
+    if file is not None:
+        return api.advise(api.read_period(file), known)
+    with opened(dsn, store) as snapshots:
+        report = api.report(snapshots, begin=begin, end=end, every_row=True)
+    return api.advise(report, known)
 
 
 def _print(advice: Advice, form: str) -> None:

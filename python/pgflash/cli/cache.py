@@ -28,7 +28,7 @@ def cache_command(context: click.Context, *, dsn: str | None, form: str) -> None
     """Show the state of the flash cache, and whether it helps."""
     context.obj = dsn
     if context.invoked_subcommand is not None:
-        # What changes the cache needs a superuser's rights.
+        # Only a superuser can change the cache.
         session.tell_superuser = session.tell_nobody
         return
     found = api.cache(dsn=dsn)

@@ -15,13 +15,13 @@ import click
 from pgflash.cli.options import examples
 from pgflash.cli.output import write_page
 
-#: What follows is a file, a folder, or anything.
+#: The next word is a file, a folder, or anything.
 _FILE, _FOLDER, _FREE = "<file>", "<folder>", ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Words:
-    """What may follow a command, and what it says of itself."""
+    """The words that may follow a command, and its summary."""
 
     path: str
     command: click.Command

@@ -49,9 +49,9 @@ class ConfigError(PgflashError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What the file says."""
+    """The content of the file."""
 
-    #: By the name of the variable that it stands in for: {"PGHOST": "db1.example.org"}.
+    #: By the name of the variable that it replaces: {"PGHOST": "db1.example.org"}.
     connection: Mapping[str, str] = field(default_factory=dict)
     format: str | None = None
     pager: bool = True

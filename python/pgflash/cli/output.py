@@ -33,7 +33,7 @@ from pgflash.report.lines import WIDTH, blocks, hanging, table_lines
 from pgflash.report.printed import print_table, shown, visible
 from pgflash.trusted import write_file
 
-#: What makes a cell a formula to one spreadsheet or another; the last are their full-width forms.
+#: First characters of formulas in various spreadsheets; the last are their full-width forms.
 _FORMULA = re.compile("[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 #: Of a page: control characters, and those that turn the direction of what follows.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -45,7 +45,7 @@ _NUMBER = re.compile(r"[+-]?\d[\d.,]*(e[+-]?\d+)?( ?%)?", re.IGNORECASE)
 
 
 def say(*lines: str, err: bool = False, head: str = "") -> None:
-    """Print lines; HEAD is our own, with its colours, and stands before the first."""
+    """Print lines; HEAD is our own, with its colours, and precedes the first."""
     for number, line in enumerate(lines or ("",)):
         click.echo(("" if number else head) + shown(line), err=err)
 
@@ -103,7 +103,7 @@ def text_width() -> int:
 
 
 def beside(*parts: RenderableType, gap: int) -> RenderableType:
-    """Return parts of a window that stand beside each other."""
+    """Return parts of a window side by side."""
     grid = Table.grid(padding=(0, gap))
     grid.add_row(*parts)
     return grid
@@ -129,7 +129,7 @@ def say_text(text: str, *, indent: str = "", then: str | None = None) -> None:
 
 
 def say_item(name: str, text: str, *, colour: str = "") -> None:
-    """Print what is said of a name: in lines on a terminal, in one for a program."""
+    """Print the facts about a name: in lines on a terminal, in one line for a program."""
     text = visible(text)
     lines = hanging(name, text, text_width()) if Console().is_terminal else [name + text]
     first, *others = lines

@@ -24,7 +24,7 @@ _NOT_RUN = (126, 127)
 
 
 class _Page(io.StringIO):
-    """What is kept until its length is known; it is for a terminal."""
+    """Output that is kept until its length is known; it is for a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Progress on the terminal: the stage, a bar, the time left, lines that stay.
 
-A bar moves with the clock if it was said how long everything takes, and otherwise with the work of
+A bar moves with the clock if the total time is known, and otherwise with the work of
 each stage.  Nothing moves where standard error is no terminal: then only the lines that stay are
 written, without colour, so that a log stays readable.
 """
@@ -19,7 +19,7 @@ from rich.text import Text
 from pgflash.api import Listener
 from pgflash.cli.output import cell, words
 
-#: What takes less is over before anybody wonders.
+#: A shorter operation is over before anybody wonders.
 _PATIENCE_S = 2.0
 
 

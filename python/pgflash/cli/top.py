@@ -9,6 +9,7 @@ import termios
 import threading
 import tty
 from collections.abc import Iterator
+from datetime import datetime
 
 import click
 import msgspec
@@ -22,6 +23,7 @@ from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import beside, print_json, table_text, words
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.live import Sample, TimeRange, TimeRangeRow
+from pgflash.model.moments import print_clock
 
 
 @click.command(
@@ -131,7 +133,7 @@ def _filled(
         if shown and len(shown) >= min(len(rows), _ROWS_MIN):
             table = _spent(shown, named, console.width)
             lines = _AROUND - 1 + len(table.plain.splitlines())
-            if lines <= left:  # in a narrow window it goes on below
+            if lines <= left:  # in a narrow window it continues below
                 parts.append(Group(words(""), words(f"{title}, last minute"), table))
                 left -= lines
     blank = [words("")] * left
@@ -163,7 +165,7 @@ def _spent(rows: tuple[TimeRangeRow, ...], named: str, width: int) -> Text:
     return table_text(table, width, folded=False)
 
 
-#: From so many columns on, tables stand beside each other, so that all fits into 24 lines.
+#: From this many columns on, tables are side by side, so that all fits into 24 lines.
 WIDE = 80
 _GAP = 4
 _LEFT, _RIGHT = ("Average active sessions by wait class", "Latency in ms"), ("Requests",)
@@ -174,7 +176,8 @@ def _page(watch: api.Watch, sample: Sample | None, *, width: int) -> RenderableT
     status = watch.status
     if sample is None:
         return words(f"{status.sentence} {status.hint}".strip() or "Waiting for the server.")
-    head = words(f"{sample.at[11:19]}  {sample.headline}", style="bold")
+    at = print_clock(datetime.fromisoformat(sample.at))
+    head = words(f"{at}  {sample.headline}", style="bold")
     found = {one.title: one for one in api.sample_tables(sample)}
     if width < WIDE:
         return Group(head, *(_spaced(one, width or WIDE) for one in found.values()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the server tells now about a statement, a session, a wait event or a relation.
+"""The present facts about a statement, a session, a wait event or a relation.
 
 Nothing here is planned or executed for its text: what a tenant has written is read, and shown.
 Decision 55 says why there are no plans.
@@ -182,7 +182,7 @@ class _Reader:
         return About(facts=tuple(facts))
 
     def relation(self, name: str) -> About:
-        """Return what a relation is, what of it is cached, and who locks it."""
+        """Return a relation's properties, its cached blocks, and the sessions that lock it."""
         try:
             row = self._one(_RELATION, name)
         except psycopg.Error:  # no name of a relation

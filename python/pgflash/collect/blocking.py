@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who blocks whom: sessions that wait for a lock, below those that they wait for.
+"""Blocked sessions: those that wait for a lock, below those that they wait for.
 
 pg_blocking_pids() stops all users of the lock manager for a moment.  So it is called for sessions
 that wait for a lock only, and for a limited number of them.

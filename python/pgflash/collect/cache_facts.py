@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the extension's views say of pgflash itself, for the doctor; nothing is changed."""
+"""The facts about pgflash itself in the extension's views, for the doctor; nothing is changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +14,16 @@ from pgflash.session import Connection, find_extension
 _CACHE = "select * from {schema}.pgflash_cache"
 _DEVICES = "select * from {schema}.pgflash_cache_devices"
 _BENEFIT = "select * from {schema}.pgflash_cache_benefit where period = 'start'::text"
+#: A standby has no launchers.  A role that does not see the checkpointer sees no process of the
+#: server.
+_MISSING = """
+select name from (values ('pgflash policies'::text), ('pgflash snapshots'::text)) as l (name)
+ where not pg_catalog.pg_is_in_recovery()
+   and exists (select from pg_catalog.pg_stat_activity where backend_type = 'checkpointer'::text)
+   and not exists (select from pg_catalog.pg_stat_activity where backend_type = name)
+union all
+select 'pgflash sampler'::text from {schema}.pgflash_sampler where not running
+"""
 #: A standby takes no snapshots.
 _AGE = """
 select extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.max(taken_at))::float8 as age_s
@@ -25,7 +35,7 @@ NO_EXTENSION = "the extension pgflash is not in this database"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PgflashState:
-    """What was found, or why nothing was."""
+    """The facts, or the reason why there are none."""
 
     cache: CacheFacts | None = None
     why_no_cache: str = ""
@@ -41,11 +51,13 @@ def read_pgflash(connection: Connection) -> PgflashState:
     try:
         age_s = _rows(connection, schema, _AGE)[0]["age_s"]
         (cache,) = _rows(connection, schema, _CACHE)
+        missing = tuple(str(row["name"]) for row in _rows(connection, schema, _MISSING))
         return PgflashState(
             cache=CacheFacts(
                 cache=cache,
                 devices=tuple(_rows(connection, schema, _DEVICES)),
                 benefit=next(iter(_rows(connection, schema, _BENEFIT)), None),
+                missing_workers=missing,
             ),
             snapshot_age_s=None if age_s is None else float(str(age_s)),
         )

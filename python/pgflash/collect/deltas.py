@@ -23,12 +23,12 @@ def difference(before: Rows, now: Rows) -> Rows:
 
 
 def _since(before: Counted | None, now: Counted) -> tuple[float, ...]:
-    if before is None or _began_anew(before, now):
+    if before is None or _started_over(before, now):
         return now.values
     return tuple(after - ago for ago, after in zip(before.values, now.values, strict=True))
 
 
-def _began_anew(before: Counted, now: Counted) -> bool:
+def _started_over(before: Counted, now: Counted) -> bool:
     # The earlier row is from another version of the server, which counts other things.
     if len(before.values) != len(now.values) or before.birth != now.birth:
         return True

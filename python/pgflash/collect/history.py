@@ -75,7 +75,7 @@ Records = list[dict[str, Value]]
 def read_history(
     connection: Connection, server: LiveServer, *, begin: datetime, end: datetime
 ) -> History:
-    """Return what the server's snapshots tell of a range."""
+    """Return what the server's snapshots show of a range."""
     if not server.schema:
         return History(
             begin="",

@@ -24,6 +24,7 @@ from psycopg import sql
 
 from pgflash.local import why_not_local
 from pgflash.machine.host import core_count
+from pgflash.model.counters import COUNTERS
 from pgflash.model.live import Flow, LiveServer, Reading, WaitTime
 from pgflash.model.waits import FOREGROUND, WaitClass, wait_class
 from pgflash.session import Connection, SessionError, find_extension, said
@@ -53,11 +54,12 @@ select pg_catalog.clock_timestamp(), pg_catalog.pg_postmaster_start_time(),
 _WAL = "select wal_bytes::float8 from pg_catalog.pg_stat_wal"
 
 _FLOWS = """
-select case when file_class = 'wal' then 'wal' when file_class like 'temp%%' then 'temp'
+select case when file_class = 'wal' then case when operation = 'sync' then 'wal sync' else 'wal' end
+            when file_class like 'temp%%' then 'temp'
             when operation <> 'read' then 'disk writes' else source end,
        sum(calls)::float8, sum(bytes)::float8, sum(time_ms)::float8
   from {schema}.pgflash_io_rows()
- where file_class in ('data', 'temp', 'temp relation') or file_class = 'wal' and operation <> 'sync'
+ where file_class in ('data', 'temp', 'temp relation', 'wal')
  group by 1
 """
 
@@ -75,6 +77,14 @@ select mode, mode_reason, hits, misses, inserts, updates, eviction_invalidated,
        flash_read_errors, flash_write_errors, read_timeouts, corrupt_slots, verify_mismatches
   from {schema}.pgflash_cache_row()
 """
+
+#: Asked for apart, as an older extension may not have all of these columns.
+_SKIPPED = f"""
+select cache_file, {", ".join(name for name in COUNTERS if name.startswith("insert_skip_"))}
+  from {{schema}}.pgflash_cache_row()
+"""
+
+_DEVICES = "select cache_file, state from {schema}.pgflash_cache_devices_rows()"
 
 #: Of the time since the server started.
 _BENEFIT = """
@@ -120,6 +130,8 @@ _ASKED = {
     "flows": (_FLOWS,),
     "latencies": (_LATENCIES,),
     "cache": (_CACHE,),
+    "skipped": (_SKIPPED,),
+    "devices": (_DEVICES,),
     "benefit": (_BENEFIT,),
     "waits": (_NEWEST, _WAITS, _COVERED),
 }
@@ -127,6 +139,8 @@ _SHOWN = {
     "flows": "requests by source",
     "latencies": "latency",
     "cache": "flash cache",
+    "skipped": "blocks not cached, by reason",
+    "devices": "cache files",
     "benefit": "what the cache saved",
     "waits": "waits",
 }
@@ -144,7 +158,7 @@ class LiveReader:
             )
             self.server = _server(connection)
             self._newest = self._newest_look()
-            #: What the sampler or we saw is known from the second reading on.
+            #: Samples, the sampler's or ours, are known from the second reading on.
             self._looked_at: float | None = None
 
     def look_again(self) -> bool:
@@ -168,7 +182,8 @@ class LiveReader:
         }
         if self.server.schema:
             asked = {
-                "flows": _FLOWS, "latencies": _LATENCIES, "cache": _CACHE, "benefit": _BENEFIT,
+                "flows": _FLOWS, "latencies": _LATENCIES, "cache": _CACHE, "skipped": _SKIPPED,
+                "devices": _DEVICES, "benefit": _BENEFIT,
             }  # fmt: skip
             queries |= {name: (text, ()) for name, text in asked.items() if self._tells(name)}
         if "flows" not in queries and self.server.version_num >= 160_000:
@@ -212,6 +227,8 @@ class LiveReader:
         at, started_at, commits, rollbacks, temp, blocks, _time, sessions, active = rows["base"][0]
         waits, covered_s = self._waits(rows, monotonic_s, sampled=sampled)
         self._looked_at = monotonic_s
+        flows = _flows(rows, temp_bytes=float(temp or 0), blocks=float(blocks or 0))
+        syncs = flows.pop("wal sync", None)
         return Reading(
             at=at,
             monotonic_s=monotonic_s,
@@ -221,11 +238,13 @@ class LiveReader:
             sessions=int(sessions),
             active=int(active),
             wal_bytes=int(rows["wal"][0][0] or 0) if rows["wal"] else None,
-            flows=_flows(rows, temp_bytes=float(temp or 0), blocks=float(blocks or 0)),
+            flows=flows,
             latencies=_latencies(rows.get("latencies", [])),
             waits=waits,
             covered_s=covered_s,
-            cache=_cache(rows.get("cache", []), rows.get("benefit", [])),
+            cache=_cache(rows),
+            devices={str(name): str(state) for name, state in rows.get("devices", [])},
+            wal_sync_ms=None if syncs is None else syncs.time_ms,
         )
 
     def _waits(
@@ -354,20 +373,16 @@ def _columns(query: str) -> list[str]:
     return [word.strip(" \n,") for word in query.split("select")[1].split("from")[0].split(",")]
 
 
-_CACHE_COLUMNS = _columns(_CACHE)
-_BENEFIT_COLUMNS = _columns(_BENEFIT)
-
-
-def _cache(
-    rows: list[tuple[Any, ...]], benefit: list[tuple[Any, ...]]
-) -> dict[str, float | str | None]:
+def _cache(rows: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, float | str | None]:
     """Return the cache's row, with what it saved; nothing if no cache is set up."""
-    if not rows:
+    if not rows.get("cache"):
         return {}
-    saved = dict(zip(_BENEFIT_COLUMNS, benefit[0], strict=True)) if benefit else {}
-    return saved | {
+    columns = {"cache": _CACHE, "skipped": _SKIPPED, "benefit": _BENEFIT}
+    return {
         name: value if value is None or isinstance(value, str) else float(value)
-        for name, value in zip(_CACHE_COLUMNS, rows[0], strict=True)
+        for key, query in columns.items()
+        for row in rows.get(key, [])[:1]
+        for name, value in zip(_columns(query), row, strict=True)
     }
 
 

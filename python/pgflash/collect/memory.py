@@ -72,7 +72,7 @@ class CacheMemory:
     #: How long ago it was made.
     age_s: float
     state: MemoryState
-    #: What is strange about it.
+    #: Its irregularities.
     why: str = ""
     #: The processes that have it mapped, as far as they are visible here.
     pids: tuple[int, ...] = ()

@@ -28,7 +28,7 @@ from pgflash.session import Connection, connect, said
 FIRST_S = 20.0
 #: After this long without a sample, the state is reported.
 NEXT_S = 5.0
-#: What sessions did is told of so long a time, and asked at most so often.
+#: The activity of sessions is shown for this long a time, and queried at most this often.
 MINUTE = timedelta(minutes=1)
 ASKED_EVERY_S = 5.0
 

@@ -24,7 +24,7 @@ from pgflash.machine.mounts import Mount, mount_of
 from pgflash.machine.tree import Machine
 from pgflash.model.device import DiskFacts, Link, Media
 
-#: Partitioning tools align to this; larger alignments are not told apart.
+#: Partitioning tools align to this; larger alignments are not distinguished.
 ALIGNMENT_MAX = 2**20
 
 #: How many layers are followed; more suggests a loop.
@@ -65,7 +65,7 @@ class Below:
 
 @dataclass(slots=True)
 class _Walk:
-    """What was met on the way down."""
+    """The devices met on the way down."""
 
     disks: dict[str, DiskFacts] = field(default_factory=dict)
     alignments: list[int] = field(default_factory=list)

@@ -4,7 +4,7 @@
 A program calls libc through a table of pointers, its import table.  A relocation describes each
 entry: where the pointer is, and the function's name.  Only those that the library can use are
 counted: a whole pointer, aligned, in memory that the program may write before the loader protects
-it.  Nothing is run, and no address in the file is believed that does not lie in it.
+it.  Nothing is run, and no address is trusted that is outside the file.
 """
 
 import mmap
@@ -140,7 +140,7 @@ class _Reader:
         for segment in self._segments_of(_PT_LOAD):
             _kind, has, offset, begin, _physical, in_file, in_memory, _align = segment
             if has & flags == flags and begin <= address <= begin + in_memory - size:
-                # What is only in memory, such as cleared data, has no content to be read.
+                # A part that is only in memory, such as cleared data, has no content in the file.
                 return offset + min(address - begin, in_file)
         return None
 

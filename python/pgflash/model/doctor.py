@@ -52,7 +52,7 @@ class Node:
 
     name: str
     total_bytes: int
-    #: What cannot be dropped to make room: programs' memory, shared memory, huge pages.
+    #: Memory that cannot be freed: programs' memory, shared memory, huge pages.
     held_bytes: int
 
 
@@ -62,7 +62,7 @@ class HostSettings:
 
     cores: int
     memory_bytes: int | None = None
-    #: What the server's control group may have; None: no limit.
+    #: The limit of the server's control group; None: no limit.
     memory_limit_bytes: int | None = None
     #: Memory that new programs can have.
     available_bytes: int | None = None
@@ -176,7 +176,7 @@ class ReadTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheFacts:
-    """What the extension's views say of the flash cache: rows by column."""
+    """The extension's views of the flash cache: rows by column."""
 
     #: The row of pgflash_cache.
     cache: Mapping[str, object]
@@ -184,6 +184,8 @@ class CacheFacts:
     devices: tuple[Mapping[str, object], ...] = ()
     #: The row of pgflash_cache_benefit for the time since the start; None if there is none.
     benefit: Mapping[str, object] | None = None
+    #: The library's background workers that should run and do not, but for the writer.
+    missing_workers: tuple[str, ...] = ()
 
     def text(self, column: str) -> str:
         """Return a column of pgflash_cache as text, "" for null."""

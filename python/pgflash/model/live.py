@@ -81,6 +81,10 @@ class Reading:
     #: A row of pgflash_cache, with saved_ms and saved_share of pgflash_cache_benefit since the
     #: start; empty without a cache.
     cache: Mapping[str, float | str | None] = field(default_factory=dict)
+    #: The state of each cache file.
+    devices: Mapping[str, str] = field(default_factory=dict)
+    #: Syncs of the WAL: how long processes waited for them.
+    wal_sync_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,12 +203,12 @@ class Focus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What the server tells now about a focus."""
+    """The server's present facts about a focus."""
 
     #: A statement's text, or that of a session's last statement.
     text: str = ""
     facts: tuple[tuple[str, str], ...] = ()
-    #: What is not told, and why.
+    #: The missing facts, and why.
     note: str = ""
 
 

@@ -74,6 +74,11 @@ def print_moment(moment: datetime, zone: tzinfo = UTC) -> str:
     return f"{moment.astimezone(zone):%Y-%m-%d %H:%M:%S} {zone}"
 
 
+def print_clock(moment: datetime) -> str:
+    """Return the time of day of a moment, with its zone: 10:00:00 UTC+05:45."""
+    return f"{moment:%H:%M:%S} {moment.tzname()}"
+
+
 def _at(day: datetime, clock: str) -> datetime:
     """Return a time of this day."""
     if not _CLOCK.fullmatch(clock):

@@ -21,9 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-import msgspec
-
 from pgflash.errors import PgflashError
+from pgflash.model.typed_json import indented, parsed
 
 FORMAT = 1
 
@@ -149,18 +148,19 @@ def make_plan(
 
 def plan_to_json(plan: Plan) -> bytes:
     """Return the plan as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n"
+    return indented(plan)
 
 
 def plan_from_json(text: bytes, *, name: str) -> Plan:
     """Parse a plan; NAME is the file's name in errors."""
-    try:
-        plan = msgspec.json.decode(text, type=Plan)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise PlanError(
-            f'"{name}" is not a plan of pgflash: {error}.',
-            hint="Name a file that 'pgflash advise --plan' or 'pgflash place' wrote.",
-        ) from error
+    plan = parsed(
+        text,
+        Plan,
+        name=name,
+        noun="plan",
+        error=PlanError,
+        hint="Name a file that 'pgflash advise --plan' or 'pgflash place' wrote.",
+    )
     if plan.format != FORMAT:
         raise PlanError(
             f'"{name}" has format {plan.format}; this version reads format {FORMAT}.',

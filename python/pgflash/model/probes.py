@@ -6,10 +6,9 @@ JSON, so that other tools can read it; every field is checked for its type on th
 
 from dataclasses import dataclass
 
-import msgspec
-
 from pgflash.errors import UsageError
 from pgflash.model.device import Probe
+from pgflash.model.typed_json import indented, parsed
 
 #: Format version of a stored probe.
 FORMAT = 1
@@ -32,18 +31,19 @@ class ProbedDevice:
 
 def probe_to_json(probed: ProbedDevice) -> bytes:
     """Return a probe as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(probed), indent=1) + b"\n"
+    return indented(probed)
 
 
 def probe_from_json(text: bytes, *, name: str) -> ProbedDevice:
     """Parse a probe; NAME is the file's name in errors."""
-    try:
-        probed = msgspec.json.decode(text, type=ProbedDevice)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StoredProbeError(
-            f'"{name}" is not a probe of pgflash: {error}',
-            hint="Name a file that 'pgflash devices probe DIR -o FILE' wrote.",
-        ) from error
+    probed = parsed(
+        text,
+        ProbedDevice,
+        name=name,
+        noun="probe",
+        error=StoredProbeError,
+        hint="Name a file that 'pgflash devices probe DIR -o FILE' wrote.",
+    )
     if probed.format != FORMAT:
         raise StoredProbeError(
             f'"{name}" has format {probed.format}; this version reads format {FORMAT}'

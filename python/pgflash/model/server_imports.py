@@ -79,6 +79,7 @@ REQUIRED = (
 URING_REQUIRED = (
     ("io_uring_submit",),
     ("io_uring_peek_batch_cqe",),
+    ("io_uring_wait_cqes",),
 )
 
 #: A server that imports one of these is refused.

@@ -116,7 +116,7 @@ class Section:
     kind: SectionKind
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    #: What was left out, as no server can have it: "io.calls is inf".
+    #: Values that were left out as impossible: "io.calls is inf".
     impossible: tuple[str, ...] = ()
 
     def records(self) -> list[dict[str, Value]]:

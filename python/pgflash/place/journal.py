@@ -135,12 +135,12 @@ class Steps:
 
     @property
     def record(self) -> Record:
-        """What is written down."""
+        """The written state of the plan."""
         return self._journal.plan.records[self._index]
 
     @property
     def listener(self) -> Listener:
-        """Who listens."""
+        """The listener."""
         return self._journal.listener
 
     def put(self, *, state: MoveState | None = None, **fields: str | float) -> None:

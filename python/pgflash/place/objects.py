@@ -310,7 +310,7 @@ class RelationMover:
                     statement, database=relation.database, doing=f"rebuild {relation.title}"
                 )
         except PlaceError as error:
-            # What blocked the statement may block this, too: then the next attempt does it.
+            # The same lock may block this, too: then the next attempt does it.
             with contextlib.suppress(PgflashError):
                 self._drop_leftovers(steps)
             if isinstance(error.__cause__, psycopg.errors.UniqueViolation):

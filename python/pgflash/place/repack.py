@@ -26,7 +26,7 @@ from pgflash.place.relations import Relation
 
 _PR_SET_PDEATHSIG = 1
 
-#: What repack_drop() is to remove: log table, key type, trigger, copy.
+#: Objects that repack_drop() removes: log table, key type, trigger, copy.
 _ALL_OBJECTS = 4
 
 _PACKAGED = "/usr/lib/postgresql/{major}/bin/pg_repack"

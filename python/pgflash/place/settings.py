@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Change a setting by ALTER SYSTEM so that it can be reverted exactly.
 
-A value from postgresql.auto.conf is told apart from one set elsewhere: an undo either writes the
+A value from postgresql.auto.conf is distinguished from one set elsewhere: an undo either writes the
 former line again or removes ours.  As the place of a move it is written "set:VALUE" or "reset".  A
 change counts once a new session sees it; if something stronger (the command line) overrides it, the
 change is reverted and refused.

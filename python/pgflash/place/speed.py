@@ -39,7 +39,7 @@ _PAUSE_S = 0.1
 #: With fewer there are no halves.
 _PIECES_MIN = 3
 
-#: What comes on top of everything at its slowest.
+#: The upper bound is this many times the slowest estimate.
 UNFORESEEN = 3.0
 
 

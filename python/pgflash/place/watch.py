@@ -3,8 +3,8 @@
 
 REINDEX reports its progress (pg_stat_progress_create_index).  A copy under a lock does not, but the
 kernel counts what its process reads and writes: all of the relation once, and with WAL written
-twice; blocks that the flash cache serves are not read by calls.  Who may not see these counts sees
-the elapsed time only.  Watching never fails a move: it just stops.
+twice; blocks that the flash cache serves are not read by calls.  A role that may not see these
+counts sees the elapsed time only.  Watching never fails a move: it just stops.
 """
 
 import contextlib

@@ -68,7 +68,7 @@ create table if not exists baselines (
     name text primary key, begin_id integer not null, end_id integer not null,
     kept_at real not null)
 """
-#: What a baseline's snapshots name is used for ever.
+#: Names in a baseline's snapshots stay in use for ever.
 _FOR_EVER = float("inf")
 
 _HEAD = (

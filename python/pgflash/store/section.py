@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Decode a stored section, and leave out what no server can have written.
+"""Decode a stored section, and leave out values that no server can have written.
 
-Who keeps snapshots may change them, and a file may be damaged.  A content that is no table is an
-error that names the section.  A single impossible value (a number beyond any counter, a time that
-is none) is left out, and the section says so: the rest of a report is still worth reading.
+The owner of stored snapshots may change them, and a file may be damaged.  Content that is not a
+table is an error that names the section.  A single impossible value (a number beyond any counter,
+an invalid time) is left out, and the section says so: the rest of a report is still worth reading.
 """
 
 import zlib

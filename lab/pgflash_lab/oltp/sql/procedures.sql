@@ -88,7 +88,7 @@ BEGIN
             v_count, (p_w_id = ALL (p_supplies))::integer);
     INSERT INTO oltp.new_order VALUES (p_w_id, p_d_id, new_order.o_id);
 
-    -- One pass does every line, unless an item stands in the order twice: an
+    -- One pass does every line, unless an item is in the order twice: an
     -- UPDATE changes a row once, so each pass takes the next one of its kind.  A
     -- pass that does nothing has met an unused item number.
     total := 0;

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pgflash.model.awr import Cell, ReportTable, plain
+from pgflash.model.typed_json import indented
 from pgflash_lab.model.exhibit import Exhibit, PaperPage
 
 FORMAT = 1
@@ -33,7 +34,7 @@ def paper_to_json(page: PaperPage) -> str:
         "predictions": _table(page.predictions),
         "errata": page.errata,
     }
-    return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
+    return indented(content).decode()
 
 
 def _exhibit(one: Exhibit) -> dict[str, Any]:

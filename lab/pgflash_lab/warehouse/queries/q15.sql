@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: PostgreSQL
 -- title: top supplier
--- Who brought most revenue in a quarter.
+-- The suppliers with the most revenue in a quarter.
 
 WITH revenue AS MATERIALIZED (
     SELECT l_suppkey, sum(l_extendedprice * (1 - l_discount)) AS total_revenue

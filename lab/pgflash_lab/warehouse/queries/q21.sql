@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: PostgreSQL
 -- title: suppliers who kept orders waiting
--- Who alone was late with an order of several suppliers, by nation.
+-- Suppliers that alone were late with an order of several suppliers, by nation.
 
 SELECT s_name, count(*) AS numwait
   FROM warehouse.supplier

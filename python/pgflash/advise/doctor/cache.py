@@ -8,7 +8,7 @@ from pgflash.advise.doctor.lasting import set_parameter
 from pgflash.advise.doctor.rules import SERVER, Rule, found, good, unknown
 from pgflash.analyze.rules_flash import FASTER_MIN
 from pgflash.model.doctor import CacheFacts, Diagnosis, DoctorFacts, Outcome
-from pgflash.model.words import duration, percent, size, things
+from pgflash.model.words import duration, listed, percent, size, things
 
 CACHE = "flash cache"
 
@@ -113,21 +113,30 @@ def devices(cache: CacheFacts) -> Iterator[Diagnosis]:
             )
 
 
+_WRITER = "pgflash writer"
+
+
 def workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Check whether the process that writes to flash runs."""
+    """Check whether the library's workers run."""
     if facts.cache is None or not _is_wanted(facts):
         return
-    if facts.cache.cache.get("writer_running") is not False:
-        yield good("cache-workers", CACHE, "The process that writes to flash is running.")
+    missing = set(facts.cache.missing_workers)
+    if facts.cache.cache.get("writer_running") is False:
+        missing.add(_WRITER)
+    if not missing:
+        yield good("cache-workers", CACHE, "The background workers run.")
         return
     now = int(facts.server.number("max_worker_processes") or 0)
+    names = listed([f'"{name}"' for name in sorted(missing)])
+    one = len(missing) == 1
     yield found(
         "cache-workers",
         Outcome.WARNING,
         CACHE,
-        'The background worker "pgflash writer" is not running.',
-        reason="Nothing is put into the cache. Usually max_worker_processes is too low: pgflash "
-        "needs up to seven.",
+        f"The background {'worker' if one else 'workers'} {names} "
+        f"{'is' if one else 'are'} not running.",
+        reason=f"{'Nothing is put into the cache. ' if _WRITER in missing else ''}Usually "
+        "max_worker_processes is too low: pgflash needs up to seven.",
         source=f"{_GUIDE}, Modes",
         commands=(
             "-- on standbys first: one that has less than its primary stops",

@@ -70,7 +70,7 @@ def _period(head: PeriodHead) -> str:
 
 
 def _server(head: PeriodHead) -> list[tuple[str, str]]:
-    # What compiled it is of no interest here; the JSON form has it.
+    # The compiler does not matter here; the JSON form names it.
     version = head.server_version.removeprefix("PostgreSQL ").partition(", compiled")[0]
     found = [("Server", f"PostgreSQL {version}")]
     if head.server_started_at:

@@ -86,7 +86,7 @@ class Group:
 
     @property
     def opens(self) -> bool:
-        """Tell whether it stands before the findings."""
+        """Tell whether it comes before the findings."""
         return self.title == _SUMMARY
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from pgflash.errors import PgflashError
 from pgflash.model.awr import FORMAT, AwrReport, Cell, CompareReport, plain
+from pgflash.model.typed_json import indented
 
 _KINDS: dict[str, type[AwrReport] | type[CompareReport]] = {
     "report": AwrReport,
@@ -38,7 +39,7 @@ def report_to_json(report: AwrReport | CompareReport) -> str:
         for table in report.tables
     )
     content = {"kind": kind, **msgspec.to_builtins(dataclasses.replace(report, tables=tables))}
-    return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
+    return indented(content).decode()
 
 
 def report_from_json(text: bytes, *, name: str) -> AwrReport:

@@ -15,7 +15,7 @@ function compare(one, other) {
     return typeof one === "number" ? one - other : one.localeCompare(other, "en", {numeric: true});
 }
 
-/** Sort the rows that name something; sums, rests and what stands apart keep their places. */
+/** Sort the rows that name something; sums, rests and separate rows keep their places. */
 function sort(table, place, isWord, direction) {
     const body = table.tBodies[0];
     const rows = table.inOrder ??= [...body.rows];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the server did and waited for between two moments: DB time = work + wait.
+"""The usage of the server between two moments: DB time = work + wait.
 
 Work is the processor time of the server's processes; wait is the time that its client backends and
 parallel workers waited for files.  With the extension, every file call is counted and timed.  A
@@ -48,8 +48,8 @@ class _Mark:
     temp_writes: tuple[int, int, float]
 
 
-class Account:
-    """Takes marks over a connection of its own, and returns the differences."""
+class UsageMeter:
+    """Reads the counters over its own connection, and returns the differences."""
 
     def __init__(self, connection: psycopg.Connection[Any], cpu_s: CpuSeconds | None) -> None:
         self._connection = connection

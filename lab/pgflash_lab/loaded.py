@@ -51,28 +51,30 @@ _TRIM_SETTINGS = {"max_wal_size": "32MB", "min_wal_size": "32MB"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class LoadedDatabase:
     """A stopped cluster, ready to be copied."""
 
     path: Path
     database_bytes: int
 
 
-def snapshot_key(install: PgInstall, workload: Workload[P], parameters: P) -> str:
+def loaded_key(install: PgInstall, workload: Workload[P], parameters: P) -> str:
     """Return a name for a loaded database that changes with everything it depends on."""
     return f"{workload.name}-{install.version}-{FORMAT}-{workload.key(parameters)}"
 
 
-def find_snapshot(cache: Path, key: str) -> Snapshot | None:
+def find_loaded(cache: Path, key: str) -> LoadedDatabase | None:
     """Return a kept database, or None if there is none."""
     try:
         manifest = json.loads((cache / key / _MANIFEST).read_text())
-        return Snapshot(path=cache / key / "cluster", database_bytes=manifest["database_bytes"])
+        return LoadedDatabase(
+            path=cache / key / "cluster", database_bytes=manifest["database_bytes"]
+        )
     except (OSError, ValueError, KeyError):
         return None
 
 
-def make_snapshot(
+def load(
     cache: Path,
     key: str,
     *,
@@ -81,10 +83,10 @@ def make_snapshot(
     parameters: P,
     work: Path,
     listener: Listener,
-) -> Snapshot:
+) -> LoadedDatabase:
     """Load the database, check it, stop it and keep it; wait if another run is doing so."""
     with _lock(cache, key):
-        found = find_snapshot(cache, key)
+        found = find_loaded(cache, key)
         if found is not None:
             return found
         making = cache / f"{key}.new"
@@ -94,13 +96,13 @@ def make_snapshot(
             with Server.create(install, work, settings=_LOAD_SETTINGS) as server:
                 database_bytes = _load(install, server, workload, parameters, listener)
                 listener.stage("keeping the loaded database")
-                server.snapshot(making / "cluster")
+                server.copy_to(making / "cluster")
             (making / _MANIFEST).write_text(json.dumps({"database_bytes": database_bytes}) + "\n")
             making.rename(cache / key)
         finally:
             shutil.rmtree(making, ignore_errors=True)
             shutil.rmtree(work, ignore_errors=True)
-    found = find_snapshot(cache, key)
+    found = find_loaded(cache, key)
     assert found is not None
     return found
 
