@@ -27,23 +27,23 @@ from support.turns import Turns, turn
 if TYPE_CHECKING:
     from xdist.remote import Producer  # type: ignore[import-untyped]
 
-# A page that is watched gives a statement some seconds; on a machine that is busy none is lost.
+# A page allows a statement some seconds; more here, so that a busy machine loses none.
 live.STATEMENT_TIMEOUT_MS = int(PATIENCE_S * 1000)
 
-# Whatever a test makes a report, an advice or a sample of: none may say what cannot be.
+# No report, advice or sample of a test may contain an impossible value.
 hold_all()
 
-# The file of defaults of whoever runs the tests is not theirs.
+# Tests ignore the file of defaults of the user who runs them.
 os.environ["PGFLASH_CONFIG"] = ""
 
-# How long an example takes says nothing on a machine that is busy.
+# On a busy machine the duration of an example means nothing.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 _failed = pytest.StashKey[bool]()
 
-# A shell that runs the tests in the background makes them ignore Ctrl-C, and the programs
-# they start, which tests interrupt.
+# A background shell makes the tests ignore Ctrl-C, and also the programs that they start and
+# interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -64,19 +64,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> Turns | None:
-    """Take turns where tests are handed out by file."""
+    """Use the order of turns where tests are distributed by file."""
     return Turns(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _fault_of(item: pytest.Item) -> str:
-    """Return the mechanism that a test leaves out, or an empty string."""
+    """Return the mechanism that a test omits, or an empty string."""
     return item.callspec.params.get("fault", "") if hasattr(item, "callspec") else ""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out negative controls (--no-controls); put a worker's tests in the order of turns.
+    """Omit negative controls (--no-controls); put a worker's tests in the order of turns.
 
-    A negative control is a test whose parameter `fault` names a mechanism that is left out.
+    A negative control is a test whose parameter `fault` names an omitted mechanism.
     """
     if config.getoption("--no-controls"):
         controls = [item for item in items if _fault_of(item)]
@@ -92,7 +92,7 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Leave the reasons for skips to the summary of make test (PGFLASH_SKIPS names the file)."""
+    """Write the reasons for skips to the file PGFLASH_SKIPS, for the summary of make test."""
     named = os.environ.get("PGFLASH_SKIPS")
     skips = terminalreporter.stats.get("skipped", [])
     if not named or not skips:
@@ -120,7 +120,7 @@ def pgflash_install(pg_install: PgInstall) -> PgInstall:
 def broken_install(pg_install: PgInstall, pgflash_install: PgInstall) -> Callable[[str], PgInstall]:
     """Return private copies with one deliberate fault each, for negative controls.
 
-    They are built after the sound one, with which they share what has no fault.
+    They are built after the sound one, with which they share all objects without a fault.
     """
     assert pgflash_install.major == pg_install.major
     return cache(lambda fault: build_install(pg_install, assertions=True, fault=fault))

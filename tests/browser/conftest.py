@@ -29,7 +29,7 @@ def browser() -> "Iterator[Browser]":
 
 @pytest.fixture(scope="module")
 def library(browser: "Browser") -> Iterator[Library]:
-    """Pages from files, opened once for all tests of a module that only read them."""
+    """Pages of files, opened once for all tests of a module that only read them."""
     one = Library(browser)
     yield one
     one.close()

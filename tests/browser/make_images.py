@@ -47,7 +47,7 @@ def photograph(context: BrowserContext, address: str, name: str, *, marked: bool
 
 
 def photograph_demo(context: BrowserContext, store: Path) -> None:
-    """Photograph the report of the newest demo that came to its end."""
+    """Photograph the report of the newest finished demo."""
     demos = [
         one.id
         for one in api.lab_runs(store=store)
@@ -79,9 +79,7 @@ def main() -> None:
             page = context.new_page()
             page.goto(address)
             page.get_by_label("Token").fill(TOKEN)
-            page.get_by_role(
-                "button", name="Enter"
-            ).click()  # who watches is read for once a second
+            page.get_by_role("button", name="Enter").click()  # a viewer gets one reading a second
             time.sleep(seconds)
             photograph(context, f"{address}/", "live.png", marked=True)
             photograph(context, f"{address}/cache", "live-cache.png")

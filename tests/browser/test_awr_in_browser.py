@@ -203,7 +203,7 @@ def test_a_table_is_sorted_by_the_column_whose_head_is_pressed(
 ) -> None:
     page = library.own(report).page
     as_it_was = names(page, "top-events")
-    ends = as_it_was[-3:]  # what is left, the total, and what stands apart
+    ends = as_it_was[-3:]  # the rest, the total, and separate rows
     head = page.locator("#top-events th", has_text="waits")
     head.locator("button").focus()
     page.keyboard.press("Enter")

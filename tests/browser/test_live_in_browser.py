@@ -50,7 +50,7 @@ pytestmark = pytest.mark.browser
 
 INTERVAL_S = 0.25
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
-#: What the browser itself says of an answer that a test asked for.
+#: The browser's own message about an answer that a test provoked.
 EXPECTED = re.compile(r"ERR_|status of 4(0[039]|29)")
 
 
@@ -95,7 +95,7 @@ def snapshot(server: Server) -> None:
 
 @pytest.fixture(scope="module")
 def shared(browser: "Browser", watched: Watched) -> Iterator[Tab]:
-    """A tab for all tests that want nothing special of theirs: another one costs a second."""
+    """A tab for all tests without special needs: another one costs a second."""
     tab = Tab(browser, watched.address)
     yield tab
     tab.context.close()
@@ -133,7 +133,7 @@ def opened(browser: "Browser", watched: Watched, shared: Tab) -> Iterator[Callab
 
 
 def test_the_first_content_waits_for_no_script_and_no_data(opened: Callable[..., Tab]) -> None:
-    """How long it takes is measured by bench/pg/live.py; here, that nothing is waited for."""
+    """bench/pg/live.py measures its time; here it is tested that nothing is waited for."""
 
     def never(page: "Page") -> None:
         for one in ("**/*.js", "**/live/**"):
@@ -210,7 +210,7 @@ def test_the_numbers_are_those_of_the_views(opened: Callable[..., Tab], watched:
 
 
 def newest(watched: Watched) -> tuple[Sample, Any]:
-    """Return the newest sample, and what the server is."""
+    """Return the newest sample, and the server's properties."""
     return msgspec.convert(samples(watched)[-1], Sample), watched.served.collector.server
 
 
@@ -235,7 +235,7 @@ def test_dragging_marks_a_range_that_narrows_all_below_it(
 ) -> None:
     tab = opened()
     page = tab.alive(8)
-    # Files are looked at every ten samples, and less often where that takes long.
+    # Files are read every ten samples, and less often where that takes long.
     tab.until_true(lambda: watched.served.collector.segments.within(LONG_AGO, datetime.now(UTC)))
     page.locator("#pause").click()
     drag(page, "throughput", 0.1, 0.8)
@@ -312,7 +312,7 @@ def test_a_finger_marks_along_the_time_and_scrolls_across(opened: Callable[..., 
     assert page.get_by_role("button", name="Report for this range").is_enabled()
 
     def is_unmarked_by_a_tap() -> bool:
-        """Tap; a browser takes a tap right after a swipe for the end of that."""
+        """Tap; a browser takes a tap right after a swipe for the end of the swipe."""
         page.touchscreen.tap(left, middle)
         page.wait_for_timeout(100)
         return "Selected" not in page.locator("#time-range [role=status]").inner_text()
@@ -406,7 +406,7 @@ def test_a_click_makes_the_page_about_what_was_clicked(
     assert list(cells(page)) == ["focus"]
     tab.until("[...document.querySelectorAll('#focus tbody td')].some(one => +one.textContent > 0)")
     assert page.locator("#focus canvas").is_visible()
-    # The chart is drawn from the same spans: what is read from it is one of them.
+    # The chart is drawn from the same spans: a value read from it is one of them.
     page.locator("#focus .plot").focus()
     page.keyboard.press("ArrowLeft")
     readout = page.locator("#focus .readout").inner_text()
@@ -506,7 +506,7 @@ def test_the_flash_page_shows_what_the_views_show(
         ("invalidated", "eviction_invalidated"),
         ("aged out", "eviction_aged_out"),
     ):
-        # The page's answer is two seconds old at most, as are those to all who look.
+        # The page's answer is at most two seconds old, as for all viewers.
         assert 0.5 * before[name] <= counts[kind] <= after[name]
     mode = f"Mode: serve. {sentence(after['mode_reason'] or '')}".strip()
     assert mode in page.locator("#headline").inner_text()
@@ -555,7 +555,7 @@ def test_the_lab_page_shows_a_run_that_is_being_made(opened: Callable[..., Tab])
     whole = page.locator("#run-20261122-080000-whole")
     assert whole.locator("tbody tr").count() >= 2
     assert whole.locator("a[href$='run.json']").count() == 1
-    # The page is made again while it is looked at.
+    # The page is rebuilt while a viewer looks at it.
     page.evaluate("document.querySelector('#sentence').textContent = ''")
     page.evaluate("import('/static/refresh.js').then(made => made.refresh())")
     assert "is being made" in page.locator("#sentence").inner_text()
@@ -746,14 +746,15 @@ def test_a_browser_s_own_clock_and_zone_do_not_matter(
     tab.until_true(lambda: sum(any((one["aas"] or {}).values()) for one in samples(watched)) > 4)
     page.locator("#pause").click()
     shown = page.locator("#at").inner_text()
-    assert shown in {one["at"][11:19] for one in samples(watched)}
+    ats = [datetime.fromisoformat(one["at"]) for one in samples(watched)]
+    assert shown in {f"{at:%H:%M:%S} {at.tzname()}" for at in ats}
     drag(page, "throughput", 0.02, 0.98)
     tab.until("document.querySelectorAll('[data-rows=waits] tbody tr').length > 0")
     begin = time_of(page.locator("#show [name=from]").input_value())
     assert samples(watched)[0]["x"] - 300 < begin < samples(watched)[-1]["x"]
 
 
-def test_a_server_s_clock_that_is_set_back_begins_the_charts_anew(
+def test_a_server_s_clock_that_is_set_back_starts_the_charts_over(
     opened: Callable[..., Tab],
 ) -> None:
     tab = opened()
@@ -784,14 +785,14 @@ def test_a_restart_is_shown_and_recovered_from(
     tab.until("document.body.dataset.state === 'lost'")
     said = page.locator("#status").inner_text()
     assert re.fullmatch(r"No answer since \d\d:\d\d:\d\d, trying again: .+\.", said), said
-    # What was is not shown as if it still were.
+    # Past values are not shown as if they were present.
     assert page.locator("#headline").inner_text() == ""
     tab.until("document.querySelector('#sessions tbody td').textContent === '–'")
     assert serious(page) == []
     watched.cached.start()
     tab.until("document.body.dataset.state === 'live'")
     assert page.locator("#status").inner_text() == ""
-    # Which is told apart from the state, and drawn with the charts.
+    # It is distinct from the state, and drawn with the charts.
     tab.until("document.querySelector('#notice').textContent.includes('The server restarted')")
     page.locator("#range").select_option("900")  # which takes other notes away
     assert (
@@ -822,7 +823,7 @@ def test_a_token_is_given_to_a_form_and_opens_the_page(browser: "Browser") -> No
 
 
 def test_two_pages_on_one_machine_do_not_sign_each_other_out(browser: "Browser") -> None:
-    """A browser sends what one port has given it to all ports of the same name."""
+    """A browser sends a cookie from one port to all ports of the same host."""
     tokens = ("0123456789abcdef", "fedcba9876543210")
     with served(token=tokens[0]) as one, served(token=tokens[1]) as other:
         context = browser.new_context()

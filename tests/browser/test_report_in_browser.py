@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The report in a real browser: it draws, it asks nobody for anything, it complains of nothing."""
+"""The report in a real browser: it draws, loads nothing from elsewhere, and reports no error."""
 
 from pathlib import Path
 

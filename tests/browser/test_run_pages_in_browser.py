@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A run's pages, as the live page shows them: styled, linked, behind the token, and inert."""
+"""A run's pages in the live page: styled, linked, behind the token, and inert."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -49,7 +49,7 @@ begin(void)
 	                       MAP_SHARED, fd, 0);
 	if (step_s == MAP_FAILED)
 	{
-		/* A test that believes in a moving clock must not run without it. */
+		/* A test that relies on a moving clock must not run without it. */
 		perror("clock.so: could not map CLOCK_STATE");
 		_exit(1);
 	}

@@ -3,23 +3,22 @@
  *		A flash device, or a disk, that makes mistakes: a library to preload.
  *
  * Calls on files below one path can be made to fail, to come back short, to
- * write only a part or to the wrong place, and to take long.  What shall happen
- * stands in a small file that every process of the server maps and the test
- * writes, so it changes while they run.
+ * write only a part or to the wrong place, and to take long.  A small file says
+ * what shall happen: every process of the server maps it and the test writes
+ * it, so it can change while they run.
  *
  *	FAULTS_STATE	the small file: a struct Faults
- *	FAULTS_PATH		the file, or the folder, whose calls are concerned
+ *	FAULTS_PATH		the file, or the folder, whose calls are affected
  *
  * One fault is on at a time: which calls (a set), at which offsets, after how
- * many that go well, how often.  Linux AIO is met in syscall(), where it is
- * made: a request that shall go wrong is replaced by a copy, and its answer is
- * put right when io_getevents() brings it, so that it looks as the device's
- * own.
+ * many that go well, how often.  Linux AIO is intercepted in syscall(): a
+ * request that shall fail is replaced by a copy, and its answer is changed when
+ * io_getevents() returns it, so that it looks like the device's own.
  *
- * Delays are where they make a race wide: a read sleeps after it has got its
- * bytes, a write before it has put them.  (How long devices take is otherwise
- * the business of the lab's emulator.)  Which file a descriptor is of is asked
- * of /proc at every call; when no fault is on, a call costs one comparison.
+ * Delays are placed where they widen a race: a read sleeps after it has its
+ * bytes, a write before it writes them.  (How long devices take is otherwise
+ * the business of the lab's emulator.)  Each call asks /proc which file a
+ * descriptor is of; when no fault is on, a call costs one comparison.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -65,21 +64,21 @@ typedef enum Kind
 
 typedef struct Faults
 {
-	_Atomic int64_t from; /* offsets that are concerned, for reads and writes */
+	_Atomic int64_t from; /* affected offsets, for reads and writes */
 	_Atomic int64_t to;
 	_Atomic int32_t calls;
 	_Atomic int32_t kind;
 	_Atomic int32_t error;
 	_Atomic int32_t amount;
-	_Atomic int32_t skip;   /* so many go well first */
+	_Atomic int32_t skip;   /* so many succeed first */
 	_Atomic int32_t budget; /* so many faults more; negative: no end */
 	_Atomic int32_t delay_us;
-	_Atomic int32_t no_aio; /* the machine has no Linux AIO */
+	_Atomic int32_t no_aio; /* pretend that there is no Linux AIO */
 	_Atomic int32_t faults; /* how many there have been, delays not counted */
 	_Atomic int32_t aio_faults; /* of these, requests of Linux AIO */
 } Faults;
 
-/* A request of Linux AIO that shall go wrong. */
+/* A request of Linux AIO that shall fail. */
 typedef struct Struck
 {
 	struct iocb copy; /* what the kernel was given */
@@ -146,7 +145,7 @@ begin(void)
 	                       MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED)
 	{
-		/* A test that believes in faults must not run without them. */
+		/* A test that relies on faults must not run without them. */
 		perror("faults.so: could not map FAULTS_STATE");
 		_exit(1);
 	}
@@ -444,7 +443,7 @@ free_struck(void)
 	for (int i = 0; i < STRUCK_MAX; i++)
 		if (struck[i].owner != getpid())
 			return &struck[i];
-	/* A test that believes in faults must not run without them. */
+	/* A test that relies on faults must not run without them. */
 	abort();
 }
 
@@ -495,7 +494,9 @@ spoil(Struck *one)
 	}
 }
 
-/* What the kernel shall be given for this request: itself or a spoilt copy. */
+/*
+ * Return what to pass to the kernel for this request: itself or a changed copy.
+ */
 static struct iocb *
 request_for_kernel(struct iocb *request)
 {
@@ -544,7 +545,7 @@ submit(long context, long count, struct iocb **requests)
 		given[i] = request_for_kernel(requests[i]);
 	accepted = real.syscall(SYS_io_submit, context, count, given);
 
-	/* What was not taken comes again, and may go wrong then. */
+	/* A request that was not accepted is submitted again, and may fail then. */
 	saved_errno = errno;
 	for (long i = accepted < 0 ? 0 : accepted; i < count; i++)
 	{

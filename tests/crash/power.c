@@ -2,11 +2,11 @@
  * power.c
  *		What a power cut needs to know: a library to preload.
  *
- * A power cut loses any part of what was written and not yet synced.  To play
- * one, it must be known what stood in the files before: each write of a watched
- * file is preceded by a record with the bytes that it overwrites, and with the
- * size and the change time that its inode had.  After kill -9 of all processes
- * tests/support/power.py puts a random part of them back.
+ * A power cut loses any part of what was written and not yet synced.  To
+ * simulate one, the former content of the files must be known: each write of a
+ * watched file is preceded by a record with the bytes that it overwrites, and
+ * with the size and the change time that its inode had.  After kill -9 of all
+ * processes tests/support/power.py puts a random part of them back.
  *
  *	POWER_FOLDER	where the records go; on the file system of what is watched
  *	POWER_PATHS		what is watched: folders, separated by colons
@@ -15,16 +15,16 @@
  *	sequence	a number that counts all records of all processes
  *	log.<pid>	the records of one process, so that only its end can be torn
  *	kept/<n>	links to removed files, so that no inode number is used again
- *	boot_id		read in place of the kernel's, if it is there
+ *	boot_id		read instead of the kernel's, if it exists
  *	ctimes		change times that fstat() and stat() report in place of the
  *				real ones, which no call can set: those of files that have not
  *				been changed since
  *
  * A sync takes its number before it begins and records it when it has
- * succeeded: what that file was written before is safe then.  Which file is
- * meant is asked of the kernel at every call; buffers lie on the stack, since a
- * signal handler may cut off a call and write itself.  Writes by stdio are not
- * seen and count as safe.  So is a file's name, once the file was synced.
+ * succeeded: what that file was written before is safe then.  Every call asks
+ * the kernel which file is meant; buffers are on the stack, since a signal
+ * handler may interrupt a call and write itself.  Writes by stdio are not seen
+ * and count as safe.  So is a file's name, once the file was synced.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -144,7 +144,7 @@ find_real_calls(void)
 	FIND(syscall);
 }
 
-/* A test that believes in lost writes must not run without them. */
+/* A test that relies on lost writes must not run without them. */
 static void
 give_up(const char *what)
 {
@@ -241,7 +241,7 @@ identify(int fd, char *path, struct stat *status)
 	       S_ISREG(status->st_mode);
 }
 
-/* When its inode was changed last, as far as the server shall know. */
+/* The change time of its inode that the server shall see. */
 static int64_t
 changed_ns(const struct stat *status)
 {
@@ -296,7 +296,7 @@ record_of(uint32_t kind, const struct stat *status)
 		             .changed_ns_before = changed_ns(status) };
 }
 
-/* Read what stands there, however the file was opened. */
+/* Read the present content, however the file was opened. */
 static ssize_t
 read_before(int fd, void *buffer, size_t size, off_t offset)
 {
@@ -389,7 +389,7 @@ synced(int fd, int (*sync)(int))
 
 /* ---- names --------------------------------------------------------------- */
 
-/* This name is about to be taken from its file. */
+/* This name is about to be removed from its file. */
 static void
 will_lose_name(const char *name)
 {

@@ -1,6 +1,6 @@
 /*
  * preload.h
- *		What libraries have in common that stand before libc's file calls.
+ *		The common part of the libraries that intercept libc's file calls.
  *
  * Each has a struct real of the calls that it replaces, among them syscall, and
  * a function find_real_calls() that fills it in by FIND().

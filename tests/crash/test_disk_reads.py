@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A disk that gives a wrong block once: PostgreSQL refuses it, and a second read is right.
+"""A disk returns a wrong block once: PostgreSQL refuses it, and a second read is right.
 
-So it has to be with the cache, too: what the disk gave by mistake must not be served from
-flash when the disk would give the block.  The tables lie in a tablespace, whose reads the
-library tests/crash/faults.c spoils; no hit is compared with its file here, for that would
-find the wrong block by itself.
+The same must hold with the cache: a block that was read wrongly must not be served from flash once
+the disk returns the right one.  The tables are in a tablespace, whose reads the library
+tests/crash/faults.c spoils; no hit is compared with its file here, for that would find the wrong
+block by itself.
 """
 
 import os
@@ -38,7 +38,7 @@ UPPER_AT = 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """A server, and what its disk gets wrong."""
+    """A server, and the faults of its disk."""
 
     cached: CachedServer
     faults: Faults
@@ -71,7 +71,7 @@ class Disk:
                     f"insert into {table} select n, repeat('x', 7000)"
                     f" from generate_series(0, {blocks - 1}) n"
                 )
-                # Nobody who reads writes hint bits afterwards.
+                # No reader writes hint bits afterwards.
                 session.execute(f"vacuum (freeze) {table}")
             session.execute("checkpoint")
         disk.start_again()
@@ -96,7 +96,7 @@ class Disk:
         self.faults.strike(Fault(calls=Call.READ, kind=Kind.FLIP, where=where, times=1))
 
     def refused(self) -> int:
-        """Return how many blocks were not cached since they were not valid."""
+        """Return how many blocks were not cached because they were not valid."""
         return int(self.cached.view()["insert_skip_invalid"])
 
     def file(self, table: str) -> Path:
@@ -133,7 +133,7 @@ def whole(block: int) -> list[tuple[int, str]]:
 
 
 def forget(session: Session) -> None:
-    """Read so many other blocks that no block above them is left in shared_buffers."""
+    """Read enough other blocks that no block above them is left in shared_buffers."""
     # By themselves: a sequential scan would use but a few buffers.
     session.execute("set enable_seqscan = off")
     tids = [f"({block},1)" for block in range(OTHERS)]
@@ -149,7 +149,7 @@ def scan(session: Session) -> tuple[Any, ...] | None:
 
 
 def relation(session: Session, table: str) -> tuple[int, int]:
-    """Return how often the table was served from flash, and what of it is there."""
+    """Return how often the table was served from flash, and how many of its blocks are there."""
     row = session.execute(
         "select hits, cached_blocks from pgflash_relations"
         " where relation = %s::regclass and fork = 'main'",
@@ -162,7 +162,7 @@ def relation(session: Session, table: str) -> tuple[int, int]:
 
 
 def fail_once(disk: Disk, session: Session, block: int) -> None:
-    """Have PostgreSQL read a block that the disk gets wrong this time."""
+    """Have PostgreSQL read a block that the disk returns wrongly this time."""
     disk.flip_once(block)
     with pytest.raises(psycopg.errors.DataCorrupted, match=f"invalid page in block {block} "):
         read(session, block)
@@ -234,7 +234,7 @@ def test_a_library_that_caches_what_is_not_valid_is_caught(
             except psycopg.errors.DataCorrupted:
                 return True
 
-        # Not each of them: while the staging ring is full nothing is cached.
+        # Not all of them: while the staging ring is full nothing is cached.
         assert any(fails_again(block) for block in range(500, 520))
         assert relation(session, "item")[0] > 0
 
@@ -254,14 +254,14 @@ def exchange(path: Path, offset: int, new: bytes) -> bytes:
 
 
 def flip_on_disk(path: Path, offset: int) -> None:
-    """Flip a bit of the file itself; done twice, all is as it was."""
+    """Flip a bit of the file itself; a second call restores it."""
     (byte,) = exchange(path, offset, b"\0")
     exchange(path, offset, bytes([byte ^ 0x10]))
 
 
 @pytest.mark.parametrize("setting", ["ignore_checksum_failure", "zero_damaged_pages"])
 def test_what_a_setting_lets_through_is_not_cached(disk: Disk, setting: str) -> None:
-    """The disk has it wrong, PostgreSQL is told to go on; then the disk is repaired."""
+    """PostgreSQL is told to ignore a wrong block; then the disk is repaired."""
     path = disk.file("item")
     flip_on_disk(path, 501 * BLOCK + 4000)
     with disk.session() as session:
@@ -294,7 +294,7 @@ def test_blocks_of_zeros_are_cached(disk: Disk) -> None:
 
 
 def test_a_block_that_is_new_by_its_header_only_is_not_cached(disk: Disk) -> None:
-    """Of a new page PostgreSQL asks no checksum, but that all of it is zeros."""
+    """PostgreSQL expects no checksum of a new page, but that all of it is zero."""
     path = disk.file("item")
     upper_at = 503 * BLOCK + UPPER_AT
     upper = exchange(path, upper_at, b"\0\0")

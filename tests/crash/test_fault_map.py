@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The fault matrix of the saved map: whatever befalls it, nothing stale comes of it.
+"""The fault matrix of the saved map: whatever happens to it, nothing stale is served.
 
 The map is saved at a clean shutdown, behind the slots: records of what each set holds,
-then the list of files, then, when all is synced, a superblock that says "clean".  A save
-that fails is said, and leaves the cache's memory for the next start; if that is gone as
-well (the machine was started) the cache is cold.  What was torn unnoticed, or is read
-wrong, costs what it held, or all.  In none does a query fail or see a wrong byte.
+then the list of files, then, when all is synced, a superblock that says "clean".  A failed save is
+reported, and leaves the cache's memory for the next start; if that is lost as well (the machine
+restarted) the cache is cold.  A part that was torn unnoticed, or is read wrongly, costs its own
+blocks, or all of them.  In no case does a query fail or see a wrong byte.
 """
 
 import errno
@@ -46,7 +46,7 @@ def rig(pgflash_install: PgInstall) -> Iterator[Rig]:
 
 @pytest.fixture(autouse=True)
 def log_tail(rig: Rig) -> Iterator[None]:
-    """Leave the server stopped, and say what it said, for the report of a failed test."""
+    """Leave the server stopped, and print its log, for the report of a failed test."""
     yield
     rig.stop()
     print("\n".join(rig.cached.server.log_text(since_start=True).splitlines()[-30:]))  # noqa: T201
@@ -63,7 +63,7 @@ def stop_with(rig: Rig, fault: Fault) -> None:
 
 
 def go_on(rig: Rig, name: str, *, starts: str) -> None:
-    """Start again, for the reason that is expected; use and check everything."""
+    """Start again, with the expected reason; use and check everything."""
     rig.begin_ill()
     assert eventually(lambda: serves(rig.cached))
     reason = str(rig.cached.view()["start_reason"])
@@ -97,7 +97,7 @@ def test_a_map_that_cannot_be_saved_is_said_and_not_used(rig: Rig, name: str) ->
     go_on(rig, f"{name}, at shutdown", starts="warm: its memory")
 
 
-#: What was written before the failure: some of the map, and all of it.
+#: The part of the map written before the failure: some, and all.
 HALF_SAVED = (
     "the list of files cannot be written: EIO",
     "the superblock cannot say clean: EIO",
@@ -113,7 +113,7 @@ def test_a_map_that_was_not_saved_is_not_used_when_the_memory_is_lost(rig: Rig, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unnoticed:
-    """A save that went wrong and did not say so: what the next start makes of it."""
+    """A save that failed without an error, and the next start."""
 
     name: str
     fault: Fault
@@ -121,7 +121,7 @@ class Unnoticed:
 
 
 def torn(where: tuple[int, int], amount: int) -> Fault:
-    """Return writes of which so many bytes arrive, and which say that all did."""
+    """Return writes of which only so many bytes arrive, though they report success."""
     return Fault(calls=Call.WRITE, kind=Kind.TEAR, amount=amount, where=where, times=NO_END)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The fault matrix: whatever the cache file does, no query fails and no byte is wrong.
+"""The fault matrix: whatever happens to the cache file, no query fails and no byte is wrong.
 
 Calls that go wrong while the server runs or while it starts, damage to the medium (these
 three are tables of cases, in support/fault_cases.py), a file system that goes away, a device
@@ -64,7 +64,7 @@ def rig(pgflash_install: PgInstall) -> Iterator[Rig]:
 
 @pytest.fixture(autouse=True)
 def log_tail(request: pytest.FixtureRequest, rig: Rig) -> Iterator[None]:
-    """Leave the server stopped, and say what it said, for the report of a failed test."""
+    """Leave the server stopped, and print its log, for the report of a failed test."""
     yield
     rig.stop()
     print("\n".join(rig.cached.server.log_text(since_start=True).splitlines()[-30:]))  # noqa: T201
@@ -74,7 +74,7 @@ def log_tail(request: pytest.FixtureRequest, rig: Rig) -> Iterator[None]:
 
 
 def counted(rig: Rig, case: Running) -> int:
-    """Return what the case's counters say."""
+    """Return the values of the case's counters."""
     view = rig.cached.view()
     return sum(int(view[name]) for name in case.counter.split(", "))
 
@@ -201,7 +201,7 @@ def test_a_superblock_that_flipped_while_nobody_looked(
     if kept:
         assert view["mode"] == "serve"
     else:
-        # It might be anybody's file: it is left alone.
+        # It might be another user's file: it is left alone.
         assert view["mode"] == "offline"
         assert rig.says_once("is not empty and is not a cache file")
         rig.cached.cache_file.unlink()
@@ -248,7 +248,7 @@ GOING_NOLOGFLUSH = 2
 
 @contextlib.contextmanager
 def mounted(rig: Rig, kind: str, name: str) -> Iterator[Path]:
-    """Mount a small file system of its own where the cache file is; skip if that cannot be."""
+    """Mount a small separate file system for the cache file; skip if that is not possible."""
     if os.geteuid() != 0:
         rig.skip(name, "only root may mount")
     folder = rig.cached.cache_file.parent
@@ -307,7 +307,7 @@ def test_a_folder_that_is_unmounted_under_the_cache_fails_no_query(rig: Rig) -> 
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
         rig.work()
         view = rig.check()
-        # The open file lives on, without a name; the next start finds none.
+        # The open file remains, without a name; the next start finds none.
         assert view["mode"] == "serve"
         rig.note(name, struck="-", view=view, says="")
 
@@ -334,9 +334,9 @@ def test_a_file_system_without_room_costs_the_cache_only(rig: Rig) -> None:
         )
 
 
-# ---- a device that hangs (the emulator plays the time)
+# ---- a device that hangs (the emulator provides the delay)
 
-#: As long as the emulator can: had a query to wait for the device, it would be over then.
+#: As long as the emulator can: a query that had to wait for the device would exceed its time.
 STALL_S = 120.0
 
 
@@ -397,7 +397,7 @@ def test_a_clock_that_is_set_back_and_forth_fails_no_query(rig: Rig) -> None:
         rig.clock.set(ahead_s=hours * 3600)
         assert server_ahead_s(rig) == pytest.approx(hours * 3600, abs=60)
         rig.work()
-    # Errors are counted by the hour: by one that passes, not by one that is set.
+    # Errors are counted by the hour: by a clock that nobody sets.
     rig.faults.strike(failing(Call.READ, errno.EIO, 31))
     rig.work_until_struck(31)
     assert rig.faults.count == 31

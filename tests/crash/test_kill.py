@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """kill -9 at any moment under load leaves nothing stale behind.
 
-A round: TPC-B runs, with tables that come and go beside it; when it has made some way, a
-process of the server is killed; then sums, indexes and every cached block are checked.
-The postmaster answers the death of a child by killing all others and starting over; its
-own death ends everything and the test starts the server again.
+A round: TPC-B runs, with tables that come and go beside it; after some progress a process of the
+server is killed; then sums, indexes and every cached block are checked. The postmaster answers the
+death of a child by killing all others and starting over; its own death ends everything and the test
+starts the server again.
 """
 
 import os
@@ -33,7 +33,7 @@ Kill = Callable[[CachedServer, random.Random], None]
 
 
 def kill_one_of(pids_now: Callable[[], list[int]], choice: random.Random) -> None:
-    """Kill a process of these, which come and go."""
+    """Kill one of these processes, which come and go."""
 
     def killed() -> bool:
         with suppress(ProcessLookupError, IndexError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Lives of a server by dice (support/rounds.py): whatever came before, nothing stale is served."""
+"""Random lives of a server (support/rounds.py): whatever came before, nothing stale is served."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from support.disk import FILE_SYSTEMS, disk_under
 from support.rounds import StaleError, Story, Tally, create_story
 from support.warm import create_warm
 
-#: Seeds whose stories are told whenever the tests run, beside another one, and their power cuts.
+#: Seeds that every run of the tests uses, besides a random one, and their power cuts.
 SEEDS = (1, 4)
 CUTS = 2
 SOAK_CUTS = int(os.environ.get("SOAK_ROUNDS") or 200)
@@ -21,12 +21,12 @@ DISK_CUTS = max(SOAK_CUTS // 4, 1)
 
 
 def draw_seed() -> int:
-    """Return the seed that was asked for, or any."""
+    """Return the requested seed, or a random one."""
     return int(os.environ.get("SEED") or random.randrange(2**31))
 
 
 def tell(story: Story, seed: int, cuts: int) -> Tally:
-    """Go through so many power cuts; the report of a failure has the seed."""
+    """Go through so many power cuts; a failure reports the seed."""
     print(f"SEED={seed}")  # noqa: T201
     try:
         story.go_on(cuts)

@@ -50,7 +50,7 @@ def pair(pg_install: PgInstall) -> Iterator[tuple[PlacedServer, PlacedServer]]:
 
 
 def add_and_follow(primary: PlacedServer, standby: PlacedServer) -> None:
-    """Commit a row on the primary, and see all of them come to the standby."""
+    """Commit a row on the primary, and wait until all of them are on the standby."""
     with primary.server.connect() as connection:
         connection.execute("insert into kept values (1)")
         rows = connection.execute("select count(*) from kept").fetchone()

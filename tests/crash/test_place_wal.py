@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The WAL moves to another folder: under load, cut off at every step, refused, rolled back.
+"""The WAL moves to another folder: under load, interrupted at every step, refused, rolled back.
 
-After each cut the cluster is started by pg_ctl alone, as somebody would who has never
-heard of pgflash, and what was committed is counted.
+After each interruption pg_ctl alone starts the cluster, as for a user who has never heard of
+pgflash, and the committed rows are counted.
 """
 
 import os
@@ -49,7 +49,7 @@ def placed(pg_install: PgInstall) -> Iterator[PlacedServer]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalMove:
-    """A plan that moves the WAL to a folder of its own."""
+    """A plan that moves the WAL to a separate folder."""
 
     placed: PlacedServer
     folder: Path
@@ -61,7 +61,7 @@ class WalMove:
         assert self.placed.wal_folder == self.folder
 
     def fails_with(self, why: str) -> None:
-        """Fail unless it is refused, or breaks off, with these words."""
+        """Fail unless it is refused, or stops, with these words."""
         with pytest.raises(PlaceError, match=why):
             self.placed.apply(self.path)
 
@@ -85,7 +85,7 @@ def plan_move(
 
 @pytest.fixture
 def move(placed: PlacedServer, request: pytest.FixtureRequest) -> WalMove:
-    """A move that is called after its test."""
+    """A move that is named after its test."""
     return plan_move(placed, request.node.name.removeprefix("test_").replace("_", "-"))
 
 
@@ -120,7 +120,7 @@ def test_every_cut_leaves_a_cluster_that_starts(
             return  # it did not come there this time
         up = placed.answers
         matrix.append(f"{work.__name__}: {place[0]} {place[1]}: {'up' if up else 'down'}")
-        # Some are started as anybody would, some are left to pgflash.
+        # Some are started by hand, some by pgflash.
         if not up and len(matrix) % 3:
             placed.start()
             up = True
@@ -132,7 +132,7 @@ def test_every_cut_leaves_a_cluster_that_starts(
     assert places
     assert back
     assert_wal_at_home(placed, move.folder)
-    # Each cut is resumed or gone back from in turn, and the next begins where that ends.
+    # Each interrupted move is resumed or undone in turn, and the next begins where that ends.
     to_cut: dict[Work, list[tuple[int, Place]]] = {
         apply_plan: list(enumerate(places)),
         undo_plan: list(enumerate(back)),
@@ -154,7 +154,7 @@ def test_every_cut_leaves_a_cluster_that_starts(
     if is_moved:
         move.go_back()
     with capsys.disabled():
-        print("", *matrix, sep="\n")  # noqa: T201 - the matrix is what one wants to see
+        print("", *matrix, sep="\n")  # noqa: T201 - the matrix is the result
     down = {line.split(": ")[1].rsplit(" ", 1)[0] for line in matrix if line.endswith("down")}
     # Where the server is down is where it matters.
     assert {"copy the rest", "switch", "start the server"} <= down
@@ -220,7 +220,7 @@ def test_a_server_that_does_not_start_gets_its_wal_back(placed: PlacedServer, ro
 
 
 def fail_after_a_commit(placed: PlacedServer, rows: Rows, patch: pytest.MonkeyPatch) -> None:
-    """Let the server come up with its WAL in the new place, commit there, and then be no good."""
+    """Let the server start with its WAL in the new place, commit there, and then fail."""
 
     def check(_mover: WalMover) -> None:
         if (placed.data / "pg_wal").is_symlink():
@@ -271,7 +271,7 @@ def test_a_rollback_that_forgets_the_new_wal_is_caught(
         # A checkpoint that the former WAL has never seen: it does not even start.
         move.fails_with("did not start")
     assert not placed.answers
-    # Nothing is lost, as the new place has it all: this is what the rollback should have done.
+    # Nothing is lost, since the new place has it all: the rollback should have done this.
     aside = placed.data / "pg_wal.pgflash"
     files.exchange(placed.data / "pg_wal", aside)
     placed.start()
@@ -379,7 +379,7 @@ def test_a_server_that_still_stops_is_waited_for_and_started(
     assert cut_off(apply_plan, move.path, placed.dsn, ("stop the server", 1)) is None
     with placed.server.connect() as last:
         last.execute("select 1")
-        # A shutdown that takes its time: it waits for this session.
+        # A slow shutdown: it waits for this session.
         pid = int((placed.data / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGTERM)
         assert eventually(lambda: not placed.answers)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The server is not stopped for a move of its WAL that cannot succeed, nor moved under its feet.
+"""A server is not stopped for a move of its WAL that cannot succeed; no running one loses its WAL.
 
-What would keep it from starting again is found before it is stopped; and a server that
-somebody else starts while it is to be down keeps its WAL where it is.
+Everything that would prevent a restart is found before the server is stopped; and a server that
+somebody else starts during the move keeps its WAL where it is.
 """
 
 import os
@@ -166,11 +166,11 @@ def test_a_server_that_another_process_looks_after_is_not_stopped(placed: Placed
         placed.start()
 
 
-# ---- somebody starts it while it is to be down
+# ---- somebody starts it during the move
 
 
 def meanwhile(patch: pytest.MonkeyPatch, work: Callable[[], None]) -> None:
-    """Do something else when the rest has been copied, and the names have not changed yet."""
+    """Do something after the rest has been copied, and before the names change."""
     exchange = WalMover._exchange
 
     def worked(mover: WalMover, control: str) -> None:
@@ -264,7 +264,7 @@ def test_a_move_that_does_not_look_who_else_starts_the_server_is_caught(
     def work() -> None:
         placed.start()
         with placed.server.connect() as connection:
-            # More than the page that whoever writes next writes again.
+            # More than the page that the next writer writes again.
             connection.execute("select pg_logical_emit_message(true, '', repeat('x', 100000))")
         rows.add()
 
@@ -279,7 +279,7 @@ def test_a_move_that_does_not_look_who_else_starts_the_server_is_caught(
 
 
 def kill_server(placed: PlacedServer) -> None:
-    """Kill it, and wait until nothing of it is left, not even what init has to wait for."""
+    """Kill it, and wait until no process of it is left, not even a zombie."""
     number = int((placed.data / "postmaster.pid").read_text().split()[0])
     os.kill(number, signal.SIGKILL)
     assert eventually(lambda: not servers_in(placed.data) and not Path(f"/proc/{number}").exists())

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """A power cut at any moment under load: nothing committed is lost, nothing stale is served.
 
-A round: TPC-B runs, with tables that come and go beside it and a clerk who notes each
-receipt that the server has confirmed; checkpoints fall in between.  Then everything is
-killed and a random part of what was not synced is lost, in the data directory and in the
-cache file (support/power.py).  The server comes up on what is left, under another boot id;
-sums, receipts, indexes and every cached block are checked.
+A round: TPC-B runs, beside tables that come and go and a clerk that notes each receipt that the
+server has confirmed; checkpoints fall in between.  Then everything is killed and a random part of
+the unsynced writes is lost, in the data directory and in the cache file (support/power.py).  The
+server starts on what is left, under another boot id; sums, receipts, indexes and every cached block
+are checked.
 
 The cut is real: a server that does not sync its WAL loses receipts or more (when it is
 only killed, as in test_kill.py, it loses nothing), and a cache that stays warm over it is
@@ -132,7 +132,7 @@ def cut_once(cached: CachedServer, power: PowerCut, choice: random.Random) -> tu
 def come_up(cached: CachedServer, confirmed: int) -> int:
     """Start again and check everything; return how many hits were compared.
 
-    What is read comes to flash when the writer gets to it, so it is read until enough is there.
+    Blocks reach flash when the writer gets to them, so they are read until enough are there.
     """
     cached.start()
     compared = 0
@@ -158,7 +158,7 @@ def check(cached: CachedServer, confirmed: int) -> int:
 
 
 def assert_files_good(server: Server) -> None:
-    """Stop the server and check every block on disk, but for files that are nobody's.
+    """Stop the server and check every block on disk, except for files of no relation.
 
     A table that was being made when the power went is not undone: its file stays, torn.
     """
@@ -209,7 +209,7 @@ def test_a_server_that_does_not_sync_is_caught(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     cached, power = prepare(cluster, pgflash_install, {"fsync": "off"})
-    # What was written long before may be all there is: that is seldom so, and not often in turn.
+    # Sometimes nothing but old writes is left: that is rare, and rarer twice in a row.
     for number in range(20):
         _, confirmed = cut_once(cached, power, random.Random(SEED * 1000 + number))
         try:
@@ -222,10 +222,10 @@ def test_a_server_that_does_not_sync_is_caught(
 def test_a_cache_that_stays_warm_over_a_power_cut_is_caught(
     cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
 ) -> None:
-    # Without the rule that compares boot ids.  Here the flash keeps what it was given, so
-    # that what is found is stale and not corrupt.
+    # Without the rule that compares boot ids.  Here the flash loses nothing, so that a block found
+    # is stale and not corrupt.
     cached, power = prepare(cluster, broken_install("BOOT"), cache_file_too=False)
-    # Only what was read, changed and lost in one round can be stale: now and then none is.
+    # Only a block that was read, changed and lost in one round can be stale: now and then none is.
     for number in range(20):
         cut_once(cached, power, random.Random(SEED * 1000 + number))
         cached.start()

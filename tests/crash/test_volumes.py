@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Volumes that come back: under another device number, or another one under the same number.
 
-A cloud's volume, a loop device or a subvolume has the number that is free when it is attached.  A
+A cloud's volume, a loop device or a subvolume gets the number that is free when it is attached.  A
 clean shutdown's cache is warm whatever the number is; another file system is cold, even one whose
 files have the same inodes, sizes and times.  After a crash a volume that was attached again may
 have lost what was not synced, so the cache is cold.
@@ -42,7 +42,7 @@ MOUNTED = "cold: the machine was rebooted, or a file system of the data was moun
 def on_a_volume(
     cluster: ClusterFactory, install: PgInstall, file_system: str
 ) -> Iterator[tuple[CachedServer, Disk]]:
-    """Yield a stopped server, cached, whose data directory is a volume of its own."""
+    """Yield a stopped server, cached, whose data directory is a separate volume."""
     cached = create_warm(cluster, install)
     cached.server.stop()
     with disk_under(cached.server, file_system) as disk:
@@ -58,7 +58,7 @@ def test_a_volume_under_another_number_is_the_same_volume(
     cluster: ClusterFactory, pgflash_install: PgInstall, file_system: str
 ) -> None:
     with on_a_volume(cluster, pgflash_install, file_system) as (cached, disk):
-        disk.attach_anew()
+        disk.attach_again()
         assert start_again(cached).startswith(FROM_MAP)
         assert eventually(lambda: is_loaded(cached))
         assert read_table(cached).hits >= BLOCKS_MIN
@@ -144,7 +144,7 @@ int statx(int at, const char *path, int flags, unsigned mask, struct statx *stat
 """
 
 
-def crash_and_attach_its_tablespace_anew(
+def crash_and_attach_its_tablespace_again(
     cluster: ClusterFactory, install: PgInstall, *, another_number: bool
 ) -> str:
     """Return why the cache is warm or cold after a crash and a new mount of a tablespace."""
@@ -184,7 +184,7 @@ def crash_and_attach_its_tablespace_anew(
 def test_memory_is_cold_if_a_tablespace_has_another_number_since_a_crash(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    reason = crash_and_attach_its_tablespace_anew(cluster, pgflash_install, another_number=True)
+    reason = crash_and_attach_its_tablespace_again(cluster, pgflash_install, another_number=True)
     assert reason.startswith(MOUNTED)
 
 
@@ -192,5 +192,5 @@ def test_control_it_is_warm_if_a_new_number_is_no_new_mount(
     cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
 ) -> None:
     install = broken_install("DEVICE_NUMBER")
-    reason = crash_and_attach_its_tablespace_anew(cluster, install, another_number=True)
+    reason = crash_and_attach_its_tablespace_again(cluster, install, another_number=True)
     assert reason.startswith("warm: its memory")

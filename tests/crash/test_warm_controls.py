@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Each rule of a warm restart, and a build without it: what the rule is for.
+"""Each rule of a warm restart, and a build without it: this shows the rule's purpose.
 
-Without stamps (test_warm_restart.py), writers in flight (test_warm_in_flight.py) or boot
-ids (test_power_cut.py) stale blocks are served and caught.  The rules here have another
-one behind them: without the rule the cache goes further than it should, and what refuses
-then is named.  So no stale block comes out, and it shows that the rule was what refused.
+Without stamps (test_warm_restart.py), writers in flight (test_warm_in_flight.py) or boot ids
+(test_power_cut.py) stale blocks are served and caught.  Each rule here is backed by another one:
+without the rule the cache goes further than it should, and the test names the check that refuses
+then.  So no stale block is served, and it shows that the rule made the difference.
 """
 
 import os
@@ -32,7 +32,7 @@ InstallOf = Callable[[str], PgInstall]
 
 
 def copy_as_owned(source: Path, dest: Path) -> None:
-    """Copy a cache file over another one, whose owner it gets."""
+    """Copy a cache file over another one, and keep that one's owner."""
     owner = dest.stat()
     new = dest.with_name("new")
     shutil.copy2(source, new)
@@ -47,7 +47,7 @@ def crash_without_memory(cached: CachedServer) -> None:
 
 
 def crash_with_older_copy(cached: CachedServer) -> None:
-    """Crash, go on, change rows, crash again; and put the cache file of the first back."""
+    """Crash, continue, change rows, crash again; and restore the cache file of the first crash."""
     older = cached.cache_file.with_name("older")
     crash(cached)
     shutil.copy2(cached.cache_file, older)
@@ -61,7 +61,7 @@ def crash_with_older_copy(cached: CachedServer) -> None:
     copy_as_owned(older, cached.cache_file)
 
 
-def initialise_anew(cached: CachedServer) -> None:
+def initialise_again(cached: CachedServer) -> None:
     """Stop, and make another cluster in the same data directory."""
     server = cached.server
     server.stop()
@@ -85,7 +85,7 @@ def move_to_a_copy(cached: CachedServer) -> None:
 
 
 def raise_maximum(cached: CachedServer) -> None:
-    """Stop, and continue with room for more: blocks have other homes then."""
+    """Stop, and continue with a larger cache: blocks then have other home sets."""
     cached.server.stop()
     cached.server.configure({"pgflash.cache_size_max": "96MB"})
 
@@ -101,7 +101,7 @@ def run_without_us(cached: CachedServer) -> None:
     cached.server.configure({"shared_preload_libraries": "pgflash"})
 
 
-#: What happens, what the rule says, and what happens without it, whoever refuses then.
+#: The event, the rule's verdict, and the verdict without the rule, by whichever check.
 RULES = [
     pytest.param(
         "CLEAN", crash_without_memory, "not shut down", "cold: ", "run without", id="clean"
@@ -114,14 +114,14 @@ RULES = [
     pytest.param("GEOMETRY", raise_maximum, "size", "warm: ", "map", id="geometry"),
     pytest.param("CHECKPOINT", run_without_us, "run without", "warm: ", "map", id="checkpoint"),
     pytest.param(
-        "SYSTEM", initialise_anew, "another cluster's", "cold: ", "run without", id="system"
+        "SYSTEM", initialise_again, "another cluster's", "cold: ", "run without", id="system"
     ),
     pytest.param("DIRECTORY", move_to_a_copy, "data directory's", "warm: ", "map", id="directory"),
 ]
 
 
-def start_anew(cached: CachedServer) -> str:
-    """Start a server that may be another one now; return why its cache is warm or cold."""
+def start_replaced(cached: CachedServer) -> str:
+    """Start a server that may have been replaced; return why its cache is warm or cold."""
     cached.start()
     cached.create_extension()
     assert eventually(lambda: serves(cached)), cached.server.log_text()[-3000:]
@@ -141,14 +141,14 @@ def test_a_rule_is_what_refuses(
 ) -> None:
     cached = create_warm(cluster, pgflash_install)
     event(cached)
-    reason = start_anew(cached)
+    reason = start_replaced(cached)
     assert reason.startswith("cold: ")
     assert why in reason
     assert reason in cached.server.log_text(since_start=True)
 
     cached = create_warm(cluster, broken_install(fault))
     event(cached)
-    reason = start_anew(cached)
+    reason = start_replaced(cached)
     assert reason.startswith(kind_without), reason
     assert why_without in reason
     if fault != "SYSTEM":

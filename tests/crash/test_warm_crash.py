@@ -70,10 +70,10 @@ def test_a_killed_backend_leaves_the_cache_warm(
 
 
 def create_on_machine(cluster: ClusterFactory, install: PgInstall) -> tuple[CachedServer, PowerCut]:
-    """Return a warm server, and the machine it runs on, which can be booted."""
+    """Return a warm server, and the machine it runs on, which can be rebooted."""
     cached = create_warm(cluster, install)
     cached.server.stop()
-    # It only has to boot, not to lose anything: nothing is ever written there.
+    # It only has to reboot, not to lose anything: nothing is ever written there.
     machine = PowerCut.build(cached.server.base, watched=[cached.space])
     cached.preloads = (machine.library,)
     cached.preload_env = machine.env
@@ -90,7 +90,7 @@ def test_a_machine_that_boots_after_a_crash_is_cold(
     if end == "killed":
         crash(cached)
     else:
-        # The postmaster takes its leave, but nothing was written for it.
+        # The postmaster exits, but nothing was written for it.
         cached.server.stop("immediate")
     machine.boot(random.Random(1))
     reason = start_again(cached)
@@ -120,8 +120,8 @@ def skip_without_mounts() -> None:
 
 
 @contextmanager
-def mounted_anew(folder: Path) -> Iterator[None]:
-    """Give a folder another mount, of the same device and inode; skip where that cannot be."""
+def mounted_again(folder: Path) -> Iterator[None]:
+    """Give a folder another mount, of the same device and inode; skip if that is not possible."""
     done = subprocess.run(
         ["mount", "--bind", str(folder), str(folder)], capture_output=True, text=True, check=False
     )
@@ -140,14 +140,14 @@ def test_a_data_directory_that_was_mounted_since_a_crash_is_cold(
     skip_without_mounts()
     cached = create_warm(cluster, pgflash_install)
     crash(cached)
-    with mounted_anew(cached.server.data):
+    with mounted_again(cached.server.data):
         reason = start_again(cached)
         cached.server.stop()
     assert reason.startswith(MOUNTED)
 
 
 def crash_with_tablespace(cluster: ClusterFactory, install: PgInstall) -> CachedServer:
-    """Return a killed server that has a tablespace in a folder of its own."""
+    """Return a killed server that has a tablespace in a separate folder."""
     cached = create_warm(cluster, install)
     with cached.server.connect() as session:
         session.autocommit = True
@@ -163,7 +163,7 @@ def test_a_tablespace_that_was_mounted_since_a_crash_makes_the_cache_cold(
 ) -> None:
     skip_without_mounts()
     cached = crash_with_tablespace(cluster, pgflash_install)
-    with mounted_anew(cached.space) if mounts else nullcontext():
+    with mounted_again(cached.space) if mounts else nullcontext():
         reason = start_again(cached)
         cached.server.stop()
     assert reason.startswith(MOUNTED if mounts else "warm: its memory")
@@ -174,7 +174,7 @@ def test_control_it_stays_warm_if_only_the_data_directory_is_asked(
 ) -> None:
     skip_without_mounts()
     cached = crash_with_tablespace(cluster, broken_install("MOUNTS"))
-    with mounted_anew(cached.space):
+    with mounted_again(cached.space):
         assert start_again(cached).startswith("warm: its memory")
         cached.server.stop()
 
@@ -185,7 +185,7 @@ def let_others_write(memory: Path) -> None:
 
 
 def give_another_name(memory: Path) -> None:
-    """Make a second name, behind which somebody may have kept it."""
+    """Make a second name, by which somebody may have kept it."""
     memory.with_name(f"{memory.name}.kept").hardlink_to(memory)
 
 
@@ -240,7 +240,7 @@ def test_a_server_killed_while_it_saves_the_map(
 def test_a_server_whose_cache_was_refused_survives_a_crash(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """Its memory was not asked for in PostgreSQL's, and is not available there now."""
+    """Its memory was not requested as a part of PostgreSQL's, and is not available there now."""
     server = cluster(install=pgflash_install, start=False)
     server.configure(
         {

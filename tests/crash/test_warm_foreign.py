@@ -13,10 +13,10 @@ from support.standby import REPLICATION
 from support.uring import uring_settings
 from support.warm import assert_true, create_warm, read_table, start_again
 
-#: What is upgraded from; a distribution's build may have catalogs that no other takes.
+#: The version to upgrade from; a distribution's build may have incompatible catalogs.
 OLD_MAJOR = 16
 
-#: pg_rewind reads the log from before the histories part.
+#: pg_rewind reads the log from before the histories diverge.
 KEEP_WAL = {"wal_keep_size": "256MB"}
 
 
@@ -109,9 +109,10 @@ def test_an_upgraded_cluster_s_cache_is_cold(
     old = create_warm(cluster, build_install(find_install(OLD_MAJOR), assertions=True))
     before = read_table(old)
     old.server.stop()
-    new = attach(cluster, pgflash_install)
+    # Files are linked within one file system only.
+    new = attach(cluster, pgflash_install, on_disk=True)
     upgrade(old.server, new.server, link=link)
-    # As who upgrades keeps his settings: the old cluster's cache file.
+    # As after an upgrade that keeps the settings: the old cluster's cache file.
     shutil.copy2(old.cache_file, new.cache_file)
     owner = new.server.data.stat()
     shutil.chown(new.cache_file, owner.st_uid, owner.st_gid)
@@ -121,9 +122,9 @@ def test_an_upgraded_cluster_s_cache_is_cold(
     assert_true(new)
 
 
-def attach(cluster: ClusterFactory, install: PgInstall) -> CachedServer:
+def attach(cluster: ClusterFactory, install: PgInstall, *, on_disk: bool = False) -> CachedServer:
     """Return an empty cluster that is down and has never used its cache."""
-    server = cluster(install=install, start=False)
+    server = cluster(install=install, start=False, on_disk=on_disk)
     cached = attach_cache(server)
     server.configure({"shared_preload_libraries": "pgflash"})
     return cached

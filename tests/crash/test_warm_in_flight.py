@@ -44,13 +44,13 @@ def is_first_block_cached(cached: CachedServer) -> bool:
 
 
 def checkpoint(cached: CachedServer) -> None:
-    """Ask for a checkpoint that nobody lives to see."""
+    """Request a checkpoint that no process lives to complete."""
     with suppress(psycopg.Error), cached.server.connect() as session:
         session.execute("checkpoint")
 
 
 def kill_in_flight(cluster: ClusterFactory, install: PgInstall) -> CachedServer:
-    """Return a server that was killed as said above, and started again, warm."""
+    """Return a server that was killed as described above, and started again, warm."""
     if not has_contrib(install, "pg_prewarm"):
         pytest.skip(f"PostgreSQL {install.version} came without pg_prewarm")
     cached = create_warm(cluster, install)

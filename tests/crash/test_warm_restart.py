@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A clean restart: the cache is warm, and what changed meanwhile is not served.
+"""A clean restart: the cache is warm, and a block that changed meanwhile is not served.
 
-Each rule has its test, in which something happens to the files while the server is down,
-and a build without the rule that the same thing catches.
+Each rule has its test, in which something happens to the files while the server is down, and a
+negative control: the same test catches a build without the rule.
 """
 
 import os
@@ -37,7 +37,7 @@ InstallOf = Callable[[str], PgInstall]
 
 
 def assert_cold(cached: CachedServer, why: str) -> None:
-    """Fail unless the cache begins cold for this reason, and says so in the log."""
+    """Fail unless the cache starts cold for this reason, and the log says so."""
     reason = start_again(cached)
     assert reason.startswith("cold: "), reason
     assert why in reason
@@ -74,7 +74,7 @@ def test_asking_for_a_setting_leaves_no_memory(
     assert not list(Path("/dev/shm").glob(memory))
     assert start_again(cached).startswith("warm: from the map")
 
-    # What a server left that crashed is the next one's.
+    # The next server inherits what a crashed one left.
     crash(cached)
     assert int(cached.server.run(ask).stdout) > 0
     assert list(Path("/dev/shm").glob(memory))
@@ -133,7 +133,7 @@ def test_a_file_restored_while_the_server_is_down_is_dropped(
     copy = path.with_name("copy")
     shutil.copy2(path, copy)
     edit = path.stat()
-    # As cp -p puts it back: the same bytes, name, size, times, but another state.
+    # As cp -p restores it: the same bytes, name, size and times, but another state.
     copy.replace(path)
     os.chown(path, edit.st_uid, edit.st_gid)
     assert start_again(cached).startswith("warm: from the map")
@@ -160,7 +160,7 @@ def test_a_killed_server_s_file_that_was_edited_is_dropped(
 def test_a_tool_that_writes_the_control_file_leaves_the_cache_cold(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """What it wrote, and whether a power cut came in between, nobody can tell afterwards."""
+    """Its writes, and a power cut in between, cannot be known afterwards."""
     cached = create_warm(cluster, pgflash_install)
     for switch in ("--disable", "--enable"):
         cached.server.stop()
@@ -174,7 +174,7 @@ def test_a_tool_that_writes_the_control_file_leaves_the_cache_cold(
 
 
 def put_back(older: Path, cached: CachedServer) -> None:
-    """Put an older copy in the place of the cache file."""
+    """Replace the cache file by an older copy."""
     owner = cached.cache_file.stat()
     older.replace(cached.cache_file)
     os.chown(cached.cache_file, owner.st_uid, owner.st_gid)
@@ -201,7 +201,7 @@ def test_an_older_copy_of_the_cache_file_is_of_another_life(
     change_rows(cached)
     crash(cached)
     put_back(older, cached)
-    # The memory is of another life; what the copy says of its own is held to the stamps.
+    # The memory is of another life; the copy's own map is checked against the stamps.
     reason = start_again(cached)
     assert not reason.startswith("warm: its memory"), reason
     read_table(cached)
@@ -211,8 +211,8 @@ def test_an_older_copy_of_the_cache_file_is_of_another_life(
 def stop_with_older_copy(cached: CachedServer) -> None:
     """Take a copy of the cache file, change what is cached, stop, and put the copy back.
 
-    Both ends are clean, so the copy is whole: a map, and slots with the bytes that the map
-    says.  Only the control file and the data files tell that they are not what they were.
+    Both shutdowns are clean, so the copy is whole: a map, and slots with the bytes that the map
+    describes. Only the control file and the data files show that they have changed.
     """
     cached.server.stop()
     older = cached.cache_file.with_name("older")
@@ -282,7 +282,7 @@ def flip(path: Path, offset: int) -> None:
 
 
 def has_size(cached: CachedServer, size: str) -> bool:
-    """Say whether the cache has this size, and its file answers: to be cut off takes it a while."""
+    """Say whether the cache has this size, and its file answers: shortening it takes a while."""
     settled = f"the size of the cache is {size} MB now" in cached.server.log_text(since_start=True)
     with cached.server.connect() as session:
         return settled and session.execute(

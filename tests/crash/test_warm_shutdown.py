@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Blocks that are changed but not written when the server is shut down stay warm.
 
-The last checkpoint writes them when the cache's writer has ended, so the checkpointer takes
-them to flash itself.  It is killed at that, its device hangs, and the power goes after it.
+The last checkpoint writes them after the cache's writer has ended, so the checkpointer writes them
+to flash itself.  It is killed while it does that, its device hangs, and the power fails after it.
 """
 
 import os
@@ -47,30 +47,30 @@ Choice = TypeVar("Choice")
 #: Blocks of the table when each has room for a row's next version.
 BLOCKS_MIN = ROWS // 2
 
-#: Of these some may miss, since the policy may have let them go.
+#: Some of these may miss, since the policy may have evicted them.
 MISSES_MAX = BLOCKS_MIN // 20
 
-#: As long as the emulator can.  The last checkpoint waits for a second, and who saves the map for
-#: five: the server has gone long before.
+#: As long as the emulator can.  The last checkpoint waits for a second, and the process that saves
+#: the map for five: the server has ended long before.
 HANGS_S = 120.0
 
 #: With these dice the first file loses all that was not synced.
 LOSES_ALL = 0
 
 #: On a machine that stands still flash may take too long for the last checkpoint, or what comes
-#: then may come before we are there.  Then it is done again, so often at most.
+#: then may come before we are there.  Then it is repeated, at most so often.
 TRIALS = 5
 
 
 def change_half(cached: CachedServer) -> str:
-    """Change a row in each block, in place; return what the table is now."""
+    """Change a row in each block, in place; return the table's new content."""
     with cached.server.connect() as session:
         session.execute("update item set v = v + 1 where i % 2 = 0")
     return read_table(cached).digest
 
 
 def make_room(cached: CachedServer) -> None:
-    """Leave room in each block of the table, and have all of it cached."""
+    """Leave space in each block of the table, and cache all of it."""
     with cached.server.connect() as session:
         session.autocommit = True
         session.execute("alter table item set (fillfactor = 50)")
@@ -89,7 +89,7 @@ def create_changed(
     cached = create_warm(cluster, install)
     make_room(cached)
     cached.server.stop()
-    # All that is changed is to lie in memory until the shutdown.
+    # All changed blocks must stay in memory until the shutdown.
     cached.server.configure({"shared_buffers": "64MB"})
     while_down(cached)
     assert start_again(cached).startswith("warm: from the map")
@@ -98,13 +98,13 @@ def create_changed(
 
 
 def stop_in_time(cached: CachedServer) -> bool:
-    """Stop a server; say whether flash took in time all that the last checkpoint wrote."""
+    """Stop a server; say whether flash accepted in time all writes of the last checkpoint."""
     cached.server.stop()
     return "flash was too slow" not in cached.server.log_text(since_start=True)
 
 
 def assert_warm(cached: CachedServer, digest: str) -> None:
-    """Fail unless the table is what it was, nearly all of it comes from flash, and truly so."""
+    """Fail unless the table is unchanged and nearly all of it really comes from flash."""
     after = read_table(cached)
     assert after.digest == digest
     assert after.hits >= BLOCKS_MIN - MISSES_MAX, after
@@ -164,7 +164,7 @@ def test_what_a_standby_writes_at_its_end_stays_warm(
 
 
 def make_room_on_primary(primary: CachedServer, standby: CachedServer) -> None:
-    """Do the same as for one server, and have it cached on the standby, too."""
+    """Do the same as for one server, and cache it on the standby, too."""
     make_room(primary)
     assert eventually(lambda: has_replayed(primary.server, standby.server))
     until_cached(standby)
@@ -181,7 +181,7 @@ def make_room_on_primary(primary: CachedServer, standby: CachedServer) -> None:
 def hanging_at_the_end(
     cluster: ClusterFactory, install: PgInstall
 ) -> Iterator[tuple[CachedServer, str]]:
-    """Give a server whose last checkpoint has begun, and whose flash answers no more."""
+    """Yield a server whose last checkpoint has begun, and whose flash no longer answers."""
     holds: list[Hold] = []
 
     def preload(cached: CachedServer) -> None:
@@ -217,14 +217,14 @@ def test_a_device_that_hangs_at_the_end_delays_it_by_seconds(
             "not all blocks that the last checkpoint wrote are cached: flash was too slow" in said
         )
         assert "the map of the cache is not saved" in said
-    # What is not on flash is forgotten.  What is stays, in memory.
+    # Blocks that are not on flash are forgotten.  The others stay, in memory.
     assert start_again(cached).startswith("warm: its memory")
     assert read_table(cached).digest == digest
     assert_true(cached)
 
 
 def stands_still(pid: int) -> bool:
-    """Say whether a process writes no file just now."""
+    """Say whether a process is not writing to a file at present."""
     counts = Path(f"/proc/{pid}/io")
     before = counts.read_text()
     time.sleep(0.1)
@@ -257,7 +257,7 @@ def test_a_checkpointer_killed_at_it_leaves_nothing_stale(
     assert_true(cached)
 
 
-# ---- the power goes when the server is down
+# ---- the power fails after the shutdown
 
 
 def test_what_the_last_checkpoint_wrote_outlives_the_power(
@@ -286,7 +286,7 @@ def test_what_the_last_checkpoint_wrote_outlives_the_power(
 
 
 class Unlucky(random.Random):
-    """Dice that let everything be lost that can be, and every change time be kept."""
+    """Dice that lose everything that can be lost, and keep every change time."""
 
     def random(self) -> float:
         """Take every chance."""
@@ -300,7 +300,7 @@ class Unlucky(random.Random):
 def lose_relations(
     cluster: ClusterFactory, install: PgInstall, *, then_syncs: bool = False
 ) -> CachedServer:
-    """Return a server without fsync whose data files lost all when it was shut down.
+    """Return a server without fsync whose data files lost everything after its shutdown.
 
     It may turn fsync on before that: what it wrote until then is on disk no sooner.
     """
@@ -308,7 +308,7 @@ def lose_relations(
 
     def preload(cached: CachedServer) -> None:
         cached.server.configure({"fsync": "off"})
-        # Not the control file or the WAL: the server comes up, and believes its files.
+        # Not the control file or the WAL: the server starts, and trusts its files.
         cuts.append(PowerCut.build(cached.server.base, watched=[cached.server.data / "base"]))
         cached.preloads = (cuts[0].library,)
         cached.preload_env = cuts[0].env
@@ -324,10 +324,10 @@ def lose_relations(
 
 
 def is_caught(cached: CachedServer) -> bool:
-    """Verify, and say whether a block was found that differs from its file."""
+    """Verify, and say whether a block was found to differ from its file."""
     said = cached.server.log_text(since_start=True)
     if "differed between cache and file" not in said:
-        # Every hit is verified; a catalog's block may be the first that is stale.
+        # Every hit is verified; the first stale block may be a catalog's.
         with suppress(psycopg.Error):
             cached.verify()
     return "differed between cache and file" in said
@@ -347,7 +347,7 @@ def test_what_a_server_without_fsync_has_lost_is_not_served(
 def test_control_a_map_of_what_is_lost_is_served_stale(
     cluster: ClusterFactory, broken_install: InstallOf
 ) -> None:
-    # Where flash took too long there is no map, or none of what was changed last.
+    # If flash took too long there is no map, or one without the latest changes.
     for _ in range(TRIALS):
         cached = lose_relations(cluster, broken_install("UNSYNCED"))
         cached.start()
@@ -443,7 +443,7 @@ def test_what_a_standby_has_not_synced_is_synced_before_its_map_is_saved(
 def test_control_a_standby_that_has_lost_it_serves_what_is_not_in_its_files(
     cluster: ClusterFactory, broken_install: InstallOf
 ) -> None:
-    # Where flash took too long nothing is cached of what was changed last.
+    # If flash took too long, none of the blocks changed last is cached.
     for _ in range(TRIALS):
         standby, lost = lose_on_standby(cluster, broken_install("RECOVERY_SYNC"))
         assert lost > BLOCKS_MIN // 2

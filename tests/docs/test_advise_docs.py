@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What an advice says as JSON is documented, key by key."""
+"""The JSON form of advice is documented, key by key."""
 
 import dataclasses
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Command lines that people are told to type: each names a command and options that there are."""
+"""Command lines in the documents: each names an existing command and its options."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from pgflash.cli import command
 from support.commands import commands_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-#: What processes of the server are called, not commands.
+#: Names of the server's processes, not commands.
 PROCESSES = {"pgflash policies", "pgflash sampler", "pgflash writer"}
 PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
 
@@ -39,7 +39,7 @@ def examples(one: click.Command) -> Iterator[str]:
 
 
 def assert_known(line: str) -> None:
-    """Fail if a word that should be a command or an option is none."""
+    """Fail if a word that should be a command or an option is not one."""
     at: click.Command = command
     words = iter(shlex.split(line.rstrip("\\"))[1:])
     for word in words:

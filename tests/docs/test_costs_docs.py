@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The figures of docs/guide/cost-and-gain.md are those that the benchmarks have kept."""
+"""The figures of docs/guide/cost-and-gain.md are those in the benchmarks' stored results."""
 
 import json
 import re
@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "bench" / "results"
 PAGE = (REPOSITORY / "docs/guide/cost-and-gain.md").read_text()
 ADVICE = (REPOSITORY / "docs/guide/advise.md").read_text()
-#: The rows of its tables: what it is, and the rest.
+#: The rows of its tables: the subject, and the rest.
 ROWS = dict(re.findall(r"^\| ([^|]+) \| (.*) \|$", PAGE, re.M))
 
 
@@ -22,7 +22,7 @@ def kept(name: str) -> Any:  # noqa: ANN401 - as JSON has it
 
 
 def found(pattern: str, name: str) -> str:
-    """Return what a pattern's group finds in a table that was kept."""
+    """Return what a pattern's group finds in a stored table."""
     match = re.search(pattern, (RESULTS / name).read_text(), re.M)
     assert match is not None, pattern
     return match[1]

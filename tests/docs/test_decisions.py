@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""docs/decisions: the list there is complete, and a heading says what its file's name says."""
+"""docs/decisions: the list is complete, and each heading agrees with its file's name."""
 
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The house rules hold in this clone, and each rule finds what it is there to find."""
+"""The house rules hold in this clone, and each rule finds the fault that it is for."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ LICENCE = "# SPDX-License-Identifier: PostgreSQL\n"
 
 
 def complaints(path: str, text: str) -> list[str]:
-    """Return what the rules say about one file."""
+    """Return the complaints of the rules about one file."""
     source = tidy.Source(path=PurePosixPath(path), text=text)
     return list(tidy.complaints(iter([source])))
 
@@ -69,6 +69,10 @@ BROKEN = {
     ),
     "c_files_open_with_an_essay": ("core/src/x.c", "int x;\n"),
     "files_name_their_licence": ("tests/x.sql", "SELECT 1;\n"),
+    "python_fits_the_screen": (
+        "tests/support/x.py",
+        LICENCE + '"""It is."""\n\n\ndef x() -> None:\n    """Do it."""\n' + "    print()\n" * 69,
+    ),
     "python_files_open_with_a_docstring": ("python/pgflash/x.py", "x = 1\n"),
     "scripts_say_what_they_are": ("tools/x.sh", "#!/bin/sh\nset -e\n"),
     "no_file_knows_this_machine": ("docs/x.md", "see " + "/ho" + "me/somebody/notes\n"),
@@ -108,6 +112,11 @@ BROKEN = {
     "limits_are_asked_for_in_one_place": (
         "extension/src/server/x.c",
         ESSAY + "long pages = sysconf(_SC_PHYS_PAGES);\n",
+    ),
+    "memory_orders_have_their_reason": (
+        "core/src/x.c",
+        ESSAY + "/* Fences: none. */\n\nstatic int\nx(void)\n{\n"
+        "\t/* The answer. */\n\treturn atomic_load_explicit(&y, memory_order_relaxed);\n}\n",
     ),
     "numbers_are_printed_by_one_rule": (
         "python/pgflash/report/x.py",
@@ -228,6 +237,18 @@ def test_a_page_that_prints_a_number_by_itself_is_found(path: str, text: str) ->
     assert found.endswith("[numbers_are_printed_by_one_rule]")
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "/* Relaxed: a hint. */\nstatic int\nx(void)\n{\n\treturn load(memory_order_relaxed);\n}\n",
+        "static int\nx(void)\n{\n\t/* As in y(). */\n\tatomic_thread_fence(one);\n}\n",
+        "/* It says memory_order_relaxed. */\nstatic int\nx(void)\n{\n\treturn 1;\n}\n",
+    ],
+)
+def test_a_memory_order_with_its_reason_is_none_to_complain_of(function: str) -> None:
+    assert complaints("extension/src/hooks/x.c", ESSAY + "\n" + function) == []
+
+
 @pytest.mark.parametrize("folder", ["bench/core", "emulator/src", "extension/src", "tests/crash"])
 def test_c_of_any_room_fits_the_screen(folder: str) -> None:
     (found,) = complaints(f"{folder}/x.c", ESSAY + "/* " + 80 * "-" + " */\n")
@@ -325,6 +346,10 @@ def test_what_is_allowed_is_not_complained_about(path: str, text: str) -> None:
         ("docs/x.md", "Who reads the archive must look there.\n"),
         ("docs/x.md", "The limit stands in a file of its own.\n"),
         ("python/x.toml", 'text = "This cannot be had."\n'),
+        ("docs/decisions/0001-x.md", "The map is made anew.\n"),
+        ("core/src/clock.c", ESSAY + "/* Who sets the clock locks it. */\n"),
+        ("python/pgflash/x.py", LICENCE + '"""Who reads it must wait."""\n'),
+        ("tests/x.py", LICENCE + '"""A file.  Whoever reads it must wait."""\n'),
     ],
 )
 def test_words_to_avoid_are_found(path: str, text: str) -> None:
@@ -335,7 +360,7 @@ def test_words_to_avoid_are_found(path: str, text: str) -> None:
     ("path", "text"),
     [
         ("docs/x.md", "## Who may do what\n\nWho waits for what? `--anew` says it.\n"),
-        ("docs/decisions/0001-x.md", "The map is made anew.\n"),
+        ("core/src/clock.c", ESSAY + "/* Who changed it?  A process that is known. */\n"),
         ("core/src/clock.c", ESSAY + "/* A reader of its own looks up a name. */\n"),
     ],
 )

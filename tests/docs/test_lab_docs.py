@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def named_in(page: str) -> set[str]:
-    """Return what stands in backquotes in a page."""
+    """Return the words in backquotes in a page."""
     return set(re.findall(r"`([^`\n]+)`", (REPOSITORY / "docs" / page).read_text()))
 
 

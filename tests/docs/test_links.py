@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What pages point at exists: files, headings, tests."""
+"""The targets of links exist: files, headings, tests."""
 
 import re
 from collections.abc import Iterator

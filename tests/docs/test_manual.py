@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The manual's pages, as man formats them: no warning, and all that the commands say."""
+"""The manual's pages, as man formats them: no warning, and the complete help of the commands."""
 
 import os
 import re

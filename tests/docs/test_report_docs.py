@@ -35,7 +35,7 @@ def test_the_example_is_a_report_of_today_with_every_table() -> None:
     made = {one.id for one in make_report(busy_period()).tables}
     articles = dict(re.findall(r'<article id="([^"]+)".*?>(.*?)</article>', page, re.DOTALL))
     assert set(articles) == made
-    # A flash cache, samples and statements were there to be reported on.
+    # The report covers a flash cache, samples and statements.
     for table in ("top-events", "flash-cache", "aas-over-time", "sql-elapsed", "read-latency"):
         assert "<table" in articles[table]
     assert len(page.encode()) < 2**20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a skipped test asks a person to install, CI installs: there it is not skipped."""
+"""CI installs every package that a skipped test asks for: there it is not skipped."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def files_that_skip() -> Iterator[Path]:
 
 
 def installed_by(script: str) -> set[str]:
-    """Return the packages that CI's script sees to."""
+    """Return the packages that CI's script installs."""
     (listed,) = re.findall(r"^\tfor package in (.*?); do$", script, re.M | re.S)
     return set(listed.replace("\\\n", " ").split())
 
@@ -40,5 +40,5 @@ def test_what_skips_ask_for_is_installed_by_ci() -> None:
         if packages - installed
     }
     assert missing == {}
-    # What is read is found: by a literal, by a table, and two in one.
+    # The names are found: in a literal, in a table, and two in one.
     assert {"fish", "xfsprogs", "libc6-dev-arm64-cross", "chromium"} <= set().union(*asked.values())

@@ -4,8 +4,8 @@
     PYTHONPATH=python:tests .venv/bin/python tests/golden/make_stock_sections.py [MAJOR ...]
 
 For each major it starts a private server, reads the statistics views, does work whose size
-it knows, reads them again, and writes data/stock-MAJOR.json: sections as a snapshot holds
-them, and beside them what was done ("did").  The tests hold the one against the other.
+it knows, reads them again, and writes data/stock-MAJOR.json: sections as in a snapshot, and the
+work done between them ("did").  The tests hold the one against the other.
 """
 
 import json

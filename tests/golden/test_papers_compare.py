@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The papers' approaches side by side, as the compare report has them.
 
-What they headline as improvements are ratios, as a rule; the report says both, the change
-and how many times, so that neither is taken for the other.
+The improvements in their headlines are ratios, as a rule; the report prints both the change and the
+ratio, so that neither is taken for the other.
 """
 
 import pytest

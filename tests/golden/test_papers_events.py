@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The papers' tables of events and classes, put through the arithmetic of our report.
+"""The papers' tables of events and classes, computed by our report.
 
 From a row's waits and total time alone the report's own functions must print the paper's
-average wait, share of DB time and average sessions, within what the paper rounded; and
-what a paper got wrong must be found.
+average wait, share of DB time and average sessions, within the paper's rounding; and errors of a
+paper must be found.
 """
 
 import pytest
@@ -137,7 +137,7 @@ def test_a_flash_read_of_paper_001_takes_0_352_ms_and_not_the_35_us_of_its_text(
 
 @pytest.mark.parametrize("rows", [papers.CLASSES_002_DISK, papers.CLASSES_002_FLASH])
 def test_the_shifted_headings_of_paper_002_are_refused(rows: tuple[papers.Event, ...]) -> None:
-    # Its headings call the last column "Wait Class"; what stands there are sessions.
+    # Its headings call the last column "Wait Class"; it contains sessions.
     found = contradictions(events(rows))
     assert [sentence.split(": ")[1] for sentence in found[: len(rows)]] == [
         f"{row[5]} is no wait class" for row in rows

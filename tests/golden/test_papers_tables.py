@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The papers' other tables: counters that give what they print, through our tables.
+"""The papers' other tables: our tables print the same from the counters.
 
-Where a paper prints rates and no totals, the totals of a made-up minute are put in, and
+Where a paper prints rates and no totals, the totals of an invented minute are used, and
 what the paper derived from the rates (request size, queue, utilisation) must come out.
 """
 

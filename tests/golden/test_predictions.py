@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Predictions held to what runs of the lab measured.
+"""Predictions compared with measured runs of the lab.
 
 data/predictions holds runs on emulated devices, on a machine of two cores: what was
 measured, and the report of each baseline, cut down to the tables that a prediction reads
-(make predictions keeps them).  No figure of an approach goes into its own
-prediction but the processors that other programs took meanwhile.
+(make predictions keeps them).  No figure of an approach enters its own prediction, except for the
+processor time of other programs.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Copies in folders to which somebody else may write, whoever runs pgflash.
+"""Copies in folders to which another user may write, for any user who runs pgflash.
 
-A neighbour who may write to the new folder, or to one above it, puts links there that lead
-to what is ours alone.  A copy must not write, empty or change what they lead to.
+A neighbour who may write to the new folder, or to one above it, puts links there that lead to files
+of ours.  A copy must not write to, empty or change those files.
 """
 
 import os
@@ -34,7 +34,7 @@ def dest(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def precious(tmp_path: Path) -> Path:
-    """A folder that no copy has anything to do with."""
+    """A folder that no copy may touch."""
     folder = tmp_path / "precious"
     folder.mkdir(mode=0o755)
     (folder / "file").write_text("precious")
@@ -78,7 +78,7 @@ def test_a_new_folder_that_is_a_link_is_not_filled(
 def test_a_new_folder_of_somebody_else_is_not_filled(
     source: Path, dest: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """He moved it away, and another of his own to its place, after it was looked at."""
+    """After the check he replaced it by another one of his."""
     monkeypatch.setattr(os, "geteuid", lambda: dest.stat().st_uid + 1)
     with pytest.raises(PlaceError, match="does not belong"):
         mirror(source, dest)

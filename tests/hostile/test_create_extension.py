@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Whoever may create objects where the extension goes gets nothing by it.
+"""A user who may create objects in the extension's schema gains no rights by it.
 
-The scripts of CREATE EXTENSION and ALTER EXTENSION UPDATE are run by a superuser, and what
-they make is read by superusers and by the server's own workers ever after.  The schema they
-run in belongs to somebody: since PostgreSQL 15, `public` to the owner of the database.
+The scripts of CREATE EXTENSION and ALTER EXTENSION UPDATE are run by a superuser, and superusers
+and the server's own workers read the objects that they create.  The schema they run in has an
+owner: since PostgreSQL 15, the owner of the database owns `public`.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ EVERY_SECOND = {"pgflash.snapshot_interval": "1s", "max_worker_processes": "16"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the extension is to go, and what makes it the tenant's to write to."""
+    """The schema for the extension, and the SQL that lets the tenant write to it."""
 
     schema: str
     given: str
@@ -61,7 +61,7 @@ def trapped(server: Server, place: Place) -> None:
 
 
 def admin(server: Server) -> Connection:
-    """Return a superuser's session that itself steps into nothing."""
+    """Return a superuser's session that cannot itself be trapped."""
     connection = server.connect("app")
     connection.execute("set search_path = pg_catalog, pg_temp")
     return connection
@@ -89,10 +89,10 @@ def read_everything(connection: Connection, schema: str) -> int:
 
 
 def use(server: Server, schema: str) -> None:
-    """Do as a superuser what is done with the extension; have the workers do their part."""
+    """Use the extension as a superuser does, and let the workers do their part."""
     with admin(server) as connection:
         connection.execute(f"create table {schema}.kept as select generate_series(1, 1000)")
-        # A call that leaves types open would find the tenant's function, whatever we do.
+        # A call without types would find the tenant's function in any case.
         connection.execute(
             f"select {schema}.pgflash_set_cache_policy('{schema}.kept'::regclass, 'keep'::text)"
         )
@@ -105,7 +105,7 @@ def use(server: Server, schema: str) -> None:
                 "and previous_id is not null"
             ).fetchone()
         )
-        # Though the schema may be closed to pg_monitor, and the views are read as such.
+        # The schema may be closed to pg_monitor, and the views are read as pg_monitor.
         (missing,) = connection.execute(
             f"select content::text from {schema}.pgflash_snapshot_sections "
             "where section = 'missing' order by snapshot_id desc limit 1"
@@ -148,11 +148,11 @@ def test_the_traps_of_a_tenant_are_not_stepped_into(
 def test_an_update_cleans_what_a_tenant_had_subverted(
     cluster: ClusterFactory, pgflash_install: PgInstall, version: str
 ) -> None:
-    """The extension of a version before was created in a schema full of traps.
+    """An earlier version of the extension was created in a schema full of traps.
 
-    With 0.1 the views call the tenant's functions then: that is what the traps are worth.
-    With the new library nothing reads these views by itself, and once a superuser has run
-    ALTER EXTENSION UPDATE nothing of the tenant's is left in them.
+    In 0.1 the views then call the tenant's functions, which shows that the traps work. No worker of
+    the new library reads these views, and after a superuser's ALTER EXTENSION UPDATE they call none
+    of the tenant's functions.
     """
     server = serve(cluster, pgflash_install)
     trapped(server, PLACES["owner of the database"])
@@ -182,7 +182,7 @@ def test_the_traps_are_worth_something(cluster: ClusterFactory, pgflash_install:
     trapped(server, PLACES["owner of the database"])
     with admin(server) as connection:
         connection.execute("create extension pgflash schema public version '0.1'")
-        # Not pgflash_io_relations, whose trap is stepped into a million times.
+        # Not pgflash_io_relations, whose trap would be called a million times.
         for view in ("pgflash_io", "pgflash_wal", "pgflash_active_sessions"):
             connection.execute(f"select * from public.{view}").fetchall()
     assert f"{SPRUNG} by postgres" in server.log_text()
@@ -238,7 +238,7 @@ def test_what_makes_a_call_ambiguous_is_an_error_and_no_more(
 def test_the_walk_sees_expressions_of_all_kinds(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """The control of the walk: what it would miss if it looked at nothing."""
+    """The control of the walk: it must find what it would miss if it looked at nothing."""
     server = serve(cluster, pgflash_install)
     with server.connect() as connection:
         connection.execute("create extension pgflash")

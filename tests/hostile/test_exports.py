@@ -4,8 +4,8 @@
 Who: any superuser of the database, by lo_export(), which writes a file as the server's user.  What
 they prepare: a link in the data directory, so that a harmless relative name leads to a file of a
 cached table, or a file elsewhere whose name is a number, as those of tables are.  What must not
-happen: that a block is served which the file no longer has, or that an export to a file of no table
-costs others the cache.
+happen: a block is served that the file no longer has, or an export to a file of no table drops the
+cached blocks of others.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Installs = Callable[[str], PgInstall]
 
 
 def export(cached: CachedServer, name: str, size: int) -> None:
-    """Write a large object of this many bytes over a file, as the server knows its name."""
+    """Overwrite a file, by the name the server uses, with a large object of this many bytes."""
     with cached.server.connect() as session:
         session.execute("select lo_from_bytea(4711, repeat('x', %s)::bytea)", (size,))
         session.execute("select lo_export(4711, %s), lo_unlink(4711)", (name,))
@@ -90,7 +90,7 @@ def test_control_names_that_are_believed_are_caught(
     link: Callable[[CachedServer], tuple[str, Path]],
     fault: str,
 ) -> None:
-    """The same attack on a library that believes the name."""
+    """The same attack on a library that trusts the name."""
     cached = create_cached(cluster, broken_install(fault))
     with pytest.raises(AssertionError, match="stale"):
         export_through(cached, (link,))
@@ -98,7 +98,7 @@ def test_control_names_that_are_believed_are_caught(
 
 # ---- numbers as names
 
-#: lo_export() writes as much in hundreds of calls.
+#: lo_export() writes that much in hundreds of calls.
 LARGE = 4 * 1024 * 1024
 
 
@@ -129,7 +129,7 @@ def test_an_export_to_a_number_costs_nobody_the_cache(
     prey = make_prey(cached, "prey")
     make_prey(cached, "other")
     with cached.server.connect() as session:
-        # What is dirty here would be written by and by, and that drops cached blocks, too.
+        # Dirty blocks would be written sooner or later, and that drops cached blocks, too.
         session.execute("checkpoint")
     clears = cached.view()["clears"]
     before = {table: cached_blocks(cached, table) for table in ("prey", "other")}

@@ -26,7 +26,7 @@ from pgflash.store import FileStore
 from pgflash_lab.account import server_account
 from support.hostile import Victim, attacking, swap, swap_back, the_attacker
 
-#: A server that does not answer: who comes so far has believed the plan.
+#: A server that does not answer: a command that gets so far has trusted the plan.
 NOBODY = "host=/nowhere port=1 connect_timeout=1"
 
 PLAN = make_plan(
@@ -149,7 +149,7 @@ def test_no_plan_is_written_where_others_could_put_another(own: Path) -> None:
 
 
 def test_the_folder_of_plans_is_not_made_where_others_write(own: Path) -> None:
-    """As with sudo, which may leave HOME to be that of whoever calls it."""
+    """As with sudo, which may keep the HOME of the user who calls it."""
     own.chmod(0o707)
     with pytest.raises(trusted.ChangeableError):
         trusted.make_folders(own / "state" / "plans")
@@ -229,9 +229,9 @@ def test_root_keeps_no_snapshots_where_others_make_files(theirs: Path, victim: V
 def test_a_probe_opens_nothing_that_it_has_not_made(
     theirs: Path, victim: Victim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a file system that has no files without a name, a user swaps the one of the probe.
+    """On a file system that has no unnamed files, a user swaps the file of the probe.
 
-    He does so as soon as it is there.  Root writes random bytes to what he has opened.
+    He does so as soon as it exists.  Root writes random bytes to what he has opened.
     """
     opened = os.open
 
@@ -255,7 +255,7 @@ def test_a_probe_opens_nothing_that_it_has_not_made(
 def test_who_is_not_root_writes_as_ever(own: Path) -> None:
     """The same without root: a link of our own is followed, as by every program."""
     if server_account() is not None:
-        pytest.skip("for whoever is not root")
+        pytest.skip("for users other than root")
     (own / "link").symlink_to("page")
     write_page("a page", own / "link", what="Report")
     assert (own / "page").read_text() == "a page"

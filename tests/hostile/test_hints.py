@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A hint is typed by who trusts it: none makes a superuser of an application's role.
+"""An administrator trusts a hint and types it: none makes an application's role a superuser.
 
-Mallory asks an administrator to have tables moved as her role, and passes on what pgflash
-says is missing.  The administrator copies it.  Where the table belongs to a superuser, or to
-a role whose members can become one, that must not be a GRANT of that role.
+Mallory asks an administrator to have tables moved as her role, and passes on the rights that
+pgflash says are missing.  The administrator copies it.  Where the table belongs to a superuser, or
+to a role whose members can become one, that must not be a GRANT of that role.
 """
 
 from collections.abc import Iterator

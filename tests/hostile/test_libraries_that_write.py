@@ -4,8 +4,7 @@
 Who: somebody who may load a library, a superuser or an extension he trusts.  What they prepare:
 a table that is in the cache, and a library (writer.c) that opens the table's file itself and
 writes over it: by a call, by a pointer in a table, by a library that it needs, in a
-constructor, in a mapping.  What must not happen: that a block is served which the file no longer
-has.
+constructor, in a mapping.  What must not happen: a block is served that the file no longer has.
 """
 
 import subprocess
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.extension
 
 Installs = Callable[[str], PgInstall]
 
-#: What can be followed block by block, and what only takes the cache offline.
+#: The ways that are followed block by block, and those that only take the cache offline.
 FOLLOWED = ("call", "table", "address", "position", "cut", "empty", "needed")
 NOT_FOLLOWED = ("stream", "map", "rename")
 
@@ -115,7 +114,7 @@ def test_what_a_loaded_library_writes_leaves_nothing_stale(
 def test_what_a_constructor_writes_leaves_nothing_stale(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """A library writes over a cached table while it is loaded, before PostgreSQL knows it."""
+    """A library overwrites a cached table while it is being loaded, before PostgreSQL knows it."""
     cached = create_cached(cluster, pgflash_install)
     write_in_constructors(cached)
     cached.assert_serving()
@@ -125,7 +124,7 @@ def test_what_a_constructor_writes_leaves_nothing_stale(
 def test_what_cannot_be_followed_takes_the_cache_offline(
     cluster: ClusterFactory, pgflash_install: PgInstall, way: str
 ) -> None:
-    """An extension maps a data file, or opens it as a stream: what follows passes nobody."""
+    """An extension maps a data file, or opens it as a stream: nothing can intercept its writes."""
     cached = create_cached(cluster, pgflash_install)
     writer = build_writer(cached)
     write_over(cached, writer, way, make_prey(cached, "prey"))
@@ -144,7 +143,7 @@ def test_what_cannot_be_followed_takes_the_cache_offline(
 def test_a_preloaded_library_is_seen(
     cluster: ClusterFactory, pgflash_install: PgInstall, setting: str, value: str
 ) -> None:
-    """The library is there before pgflash, after it, or comes with the session."""
+    """The library is loaded before pgflash, after it, or by a session."""
     cached = create_cached(cluster, pgflash_install)
     preload(cached, setting, value.format(writer=build_writer(cached)))
     write_in_ways(cached, ("call", "needed"))
@@ -158,7 +157,7 @@ def test_a_preloaded_library_is_seen(
 def test_control_libraries_that_are_not_watched_are_caught(
     cluster: ClusterFactory, broken_install: Installs, fault: str
 ) -> None:
-    """The same attack on a library that looks at no library, or at none that comes later."""
+    """The same attack on a build that intercepts no library, or none that is loaded later."""
     cached = create_cached(cluster, broken_install(fault))
     with pytest.raises(AssertionError, match="stale"):
         write_in_ways(cached, ("call",))
@@ -167,7 +166,7 @@ def test_control_libraries_that_are_not_watched_are_caught(
 def test_control_constructors_that_come_first_are_caught(
     cluster: ClusterFactory, broken_install: Installs
 ) -> None:
-    """The same attack on a library that looks only when all was loaded."""
+    """The same attack on a build that looks only after everything has been loaded."""
     cached = create_cached(cluster, broken_install("CONSTRUCTORS"))
     write_in_ways(cached, ("call",))
     with pytest.raises(AssertionError, match="stale"):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A server lives without its cache file and loses its power: what the map says then.
+"""A server runs without its cache file, then loses power: the saved map must not be trusted.
 
 Nobody attacks: the flash drive is not mounted at boot, or the library is taken out for an
-afternoon.  What must not happen: that a row comes back whose deletion was committed.
+afternoon.  What must not happen: a row whose deletion was committed comes back.
 
-A clean shutdown saves a map of the cache; whoever runs the server without the cache file
-leaves the map as it is.  The power goes when a page is on disk and its inode's change time
-is not (support/power.py), and recovery finds nothing to do for that page: a visibility map's
-bits are in no full page of the WAL.  So the files look as they did when the map was saved.
+A clean shutdown saves a map of the cache; a server that runs without the cache file leaves the map
+as it is.  The power fails when a page is on disk and its inode's change time is not
+(support/power.py), and recovery finds nothing to do for that page: a visibility map's bits are in
+no full page of the WAL.  So the files look as they did when the map was saved.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from support.warm import crash, create_warm, memory_of, path_of, start_again, un
 def come_back(machine: Machine) -> tuple[int, int, int]:
     """Start with the cache; return what two scans count, and how many blocks are stale.
 
-    Hits are not verified, so that what flash has is what is shown.
+    Hits are not verified, so that the scans show what flash holds.
     """
     cached = machine.cached
     cached.server.configure({"pgflash.verify": "off"})
@@ -50,7 +50,7 @@ def come_back(machine: Machine) -> tuple[int, int, int]:
     return by_index, by_scan, mismatched
 
 
-#: A visibility map's changes are in full pages of the WAL in newer minor versions; of a server
+#: A visibility map's changes are in full pages of the WAL in newer minor versions; for a server
 #: that writes none any page will do.
 WAYS = [
     pytest.param(not_mounted, "on", id="not mounted, full pages"),
@@ -121,8 +121,8 @@ def test_a_deleted_row_stays_deleted_on_a_real_file_system(
 def kill_and_lose_times(cluster: ClusterFactory, install: PgInstall) -> Machine:
     """Return a server whose memory outlived a crash, three lives and their storage.
 
-    The volume loses its power where it is, and is mounted again; kernels before 6.8 do not
-    tell, and here nothing is mounted at all.  The machine runs on.
+    The volume loses power and is mounted again, while the machine runs on; kernels before 6.8 do
+    not show that, and here nothing is mounted at all.
     """
     machine = create_machine(cluster, install, settings={"full_page_writes": "off"}, boots=False)
     start_again(machine.cached)
@@ -171,7 +171,7 @@ def test_a_row_that_was_deleted_on_a_standby_stays_deleted(
 
 
 def switch_checksums_off(cached: CachedServer) -> None:
-    """Go on without sums, and with a table whose blocks have none."""
+    """Continue without checksums, and with a table whose blocks have none."""
     cached.server.stop()
     cached.server.run(["pg_checksums", "--disable", "--pgdata", cached.server.data])
     start_again(cached)
@@ -183,9 +183,9 @@ def switch_checksums_off(cached: CachedServer) -> None:
 
 
 def switch_checksums_on(machine: Machine, *, power_goes: bool) -> None:
-    """Have a sum put into each block; the power may go when that is done and not yet taken down.
+    """Write a checksum into each block; the power may fail before that is recorded.
 
-    In the second run the sums are right already, so it writes no block.
+    In the second run the checksums are right already, so it writes no block.
     """
     server = machine.cached.server
     control = server.data / "global" / "pg_control"
@@ -208,7 +208,7 @@ def switch_checksums_on(machine: Machine, *, power_goes: bool) -> None:
 def test_blocks_are_as_pg_checksums_has_left_them(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """It is cut off by the power when it has written sums, and run again."""
+    """The power fails after it has written checksums, and it is run again."""
     machine = create_machine(cluster, pgflash_install, prepare=switch_checksums_off)
     before, checkpoint = machine.change_time(), checkpoint_of(machine.cached.server)
     switch_checksums_on(machine, power_goes=True)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Tidying up the memory of caches: anybody may make things in /dev/shm.
+"""Removing the memory of caches: any user may create files in /dev/shm.
 
 An administrator, as root, has pgflash remove what killed servers have left there.  Mallory,
 another user of the machine, plants links, pipes, folders and files under such names, so that
-something else is opened, removed, or waited for.  And what a server still uses, in a container
-whose processes are not seen, must stay.
+something else is opened, removed, or waited for.  Memory that a server still uses, in a container
+whose processes are not visible, must stay.
 
-Only what these tests made is removed: other servers' memory is in the true folder, too.
+Only what these tests made is removed: other servers' memory is in the real folder, too.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ def test_what_a_server_uses_is_told_and_never_removed(
     assert one.pids
     assert one.size_bytes == path.stat().st_size
     assert "is used by a server" in _refused(capsys, path.name)
-    # From where its processes are not seen.
+    # Run where its processes are not visible.
     monkeypatch.setattr(memory, "_mapped", dict)
     (one,) = (one for one in list_memory() if one.name == path.name)
     assert (one.state, one.pids) == (MemoryState.USED, ())
@@ -129,7 +129,7 @@ def _make(path: Path, user: int) -> None:
 
 
 def _as_user(user: int, work: Callable[[], object]) -> None:
-    """Do something as a user, in a process of its own; fail if it did not come to its end."""
+    """Do something as a user, in a separate process; fail unless it ends by itself."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -144,7 +144,7 @@ def _as_user(user: int, work: Callable[[], object]) -> None:
 
 
 def _plant(folder: Path, target: Path) -> None:
-    """Make all that Mallory can: each under a name of hers, and one of the victim's."""
+    """Create all that Mallory can: each under a name of hers, and one of the victim's."""
     for user in (MALLORY, VICTIM):
         (folder / _memory_name(user, "link")).symlink_to(target)
         (folder / _memory_name(user, "dangling")).symlink_to("/nowhere/at/all")
@@ -236,7 +236,7 @@ def test_a_name_that_is_swapped_all_the_time_leads_nowhere(
             _as_mallory()
             swap()
         os._exit(0)
-    # The processes of a busy machine take long to look at, and are not what is tried.
+    # Reading all processes of a busy machine takes long, and is not what is tested.
     monkeypatch.setattr(memory, "_mapped", dict)
     removed = []
 

@@ -2,8 +2,8 @@
 """A cache whose index is larger than the container may be: refused, and not killed later.
 
 Somebody sets the size by the drive, in a container that may have little of the machine's
-memory.  The index's memory is taken as blocks come, so the kernel would end the server for
-want of memory days later, again and again, whatever else runs there.
+memory.  The index takes its memory as blocks come, so the kernel would kill the server days later,
+when memory runs out, again and again.
 """
 
 import os
@@ -48,8 +48,8 @@ def limit(group: Path, megabytes: int) -> None:
     (group / "memory.limit_in_bytes").write_text(str(megabytes * MB))
 
 
-#: Goes into a group before the server begins: not the test's own process, for whoever has most
-#: memory there is killed first.
+#: Joins a group before the server begins. The test's own process does not: the process with the
+#: most memory there is killed first.
 ENTER = """
 #include <fcntl.h>
 #include <stdio.h>

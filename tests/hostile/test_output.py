@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Names are written by anybody: none of them reaches a terminal or a spreadsheet as a command.
+"""Any user can choose names: none of them reaches a terminal or a spreadsheet as a command.
 
 Mallory names a table so that it retitles a terminal, clears it, writes a line as if it were
 ours, or is a formula that a spreadsheet would run.  Or she sends files with such texts in
-them: a plan, a report, a run of the lab, an AWR report, a probe, a list of prices.  Whoever
-lists them sees codes instead: nothing that is printed is more than text and ends of lines.
+them: a plan, a report, a run of the lab, an AWR report, a probe, a list of prices.  A user who
+lists them sees codes instead: pgflash prints nothing but text and ends of lines.
 """
 
 import csv
@@ -111,7 +111,7 @@ def test_names_in_a_server_are_printed_as_text(
 def test_the_names_were_there_to_be_printed(
     server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The control: reports tell of the tables, and devices of the tablespace."""
+    """The control: reports name the tables, and devices names the tablespace."""
     dsn = ("--dsn", server.conninfo(EVIL))
     for word in ("report", "devices"):
         assert "\\u001b]0;owned" in printed(capsys, word, *dsn)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Root places parts of a server, and the server's user wants what is root's.
+"""Root places parts of a server, and the server's user wants root's files.
 
-Whoever has the account that the server runs as waits until root runs `pgflash place` or
+An attacker who has the server's account waits until root runs `pgflash place` or
 `pgflash plan`.  He owns the data directory and, from the moment that root gives it to him,
-the new folder.  Whatever he prepares or swaps there meanwhile, nothing of root's may be
-read for him, changed, removed or given to him: a command works, or refuses and says why.
+the new folder.  Whatever he prepares or swaps there meanwhile, no file of root's may be read for
+him, changed, removed or given to him: a command works, or refuses and says why.
 """
 
 import os
@@ -24,7 +24,7 @@ from support.placed import PlacedServer, placed_server
 
 ROUNDS = 2
 
-#: One that the server has not come to.
+#: A segment that the server has not reached.
 SEGMENT = "0000000100000000000000FF"
 
 
@@ -58,7 +58,7 @@ def placed(pg_install: PgInstall, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 
 def refused_or_done(work: Callable[[Path], object], path: Path) -> str:
-    """Carry something out; return why it was refused, if it was: in a sentence, no traceback."""
+    """Run something; return why it was refused, if it was: in a sentence, without a traceback."""
     try:
         work(path)
     except PgflashError as error:
@@ -93,8 +93,8 @@ def test_a_folder_that_would_be_made_where_a_link_leads(
 ) -> None:
     """The server's user makes the new folder a link to a name in a folder of root's.
 
-    There is nothing of that name yet.  Root must not make it there and give it away: such a
-    folder may be one that other programs of root's believe.
+    That name does not exist yet.  Root must not create it there and give it away: other programs of
+    root's may trust such a folder.
     """
     target = placed.server.base / "new"
     target.symlink_to(victim.folder / "gift")
@@ -129,10 +129,10 @@ def test_wal_with_a_link_to_a_secret(placed: PlacedServer, victim: Victim) -> No
 def test_an_undo_that_would_go_back_to_where_a_link_led(
     placed: PlacedServer, victim: Victim
 ) -> None:
-    """pg_wal led to a folder that the server's user has put in the place of root's since.
+    """pg_wal led to a folder of root's, which the server's user has replaced since.
 
-    Root undoes a move.  He makes no folder that only the server has named, and fills none
-    that is not the server's.
+    Root undoes a move.  He makes no folder that only the server has named, and fills none that is
+    not the server's.
     """
     first, second = placed.server.base / "first", placed.server.base / "second"
     placed.apply(placed.plan(moves(first)["wal"], name="first"))
@@ -152,7 +152,7 @@ def test_an_undo_that_would_go_back_to_where_a_link_led(
 def test_a_pipe_that_nobody_fills(placed: PlacedServer) -> None:
     """The server's user puts a pipe in the place of a file that root is going to read.
 
-    Whoever opens it waits for ever.
+    A process that opens it waits for ever.
     """
     account, path = the_attacker(), placed.data / "postmaster.pid"
     plan = placed.plan(moves(placed.server.base / "new")["wal"], name="pipe")
@@ -246,7 +246,7 @@ def test_something_is_swapped_for_a_link(
 ) -> None:
     """While root makes a move and undoes it, the server's user swaps what he may rename.
 
-    All of it is his own or was just given to him; what he puts there leads to root's.
+    All of it is his or was just given to him; his links lead to root's files.
     """
     target, bitten = placed.server.base / "new", 0
     path = placed.plan(moves(target)[kind], name="swapped")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""SQL that declares the library's functions otherwise gets an error, and never a crash."""
+"""SQL that declares the library's functions differently gets an error, and never a crash."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -82,7 +82,7 @@ def tampered(one: Rows) -> Iterator[Rows]:
 def test_a_function_that_is_declared_otherwise_is_an_error(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """The SQL is of another version than the library, in each way that there is."""
+    """The SQL is of another version than the library, in every possible way."""
     server = cluster(
         install=pgflash_install,
         preload="pgflash",

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A superuser looks at a server of which others own a part: nobody's code runs with his rights.
+"""A superuser looks at a server that is partly others': none of their code runs with his rights.
 
-Mallory may create in the schema public of a database, as everybody may in clusters that were
-made by PostgreSQL 14 or before, and owners of databases may in any.  She prepares operators
-and functions there that a statement of ours might find before the catalog's, or instead of
-them (support/traps.py).  An administrator then takes snapshots, makes reports and looks at
-the live page.  None of hers may be called.
+Mallory may create objects in the schema public, as every user may in clusters that were created by
+PostgreSQL 14 or earlier, and as the owner of a database always may.  She prepares operators and
+functions there that a statement of ours might find before the catalog's, or instead of them
+(support/traps.py).  An administrator then takes snapshots, makes reports and looks at the live
+page.  None of hers may be called.
 """
 
 import time
@@ -18,6 +18,8 @@ from urllib.parse import urlencode
 import psycopg
 import pytest
 
+from definitions.exporters import EPOCH
+from definitions.metric_queries import flat_queries, metric_queries
 from pgflash import session
 from pgflash.cli import main
 from pgflash_lab.account import make_server_dir
@@ -32,6 +34,12 @@ from support.traps import set_traps, sprung
 
 #: What a session would have if nothing set it.
 AS_IT_IS = 'set search_path = "$user", public'
+
+TYPE_TRAP = """
+create function public.trap_text(pg_catalog.text) returns bool language plpgsql
+    as $trap$begin raise log 'TRAP text'; return true; end$trap$;
+create domain public.text as pg_catalog.text check (public.trap_text(value));
+"""
 
 #: Databases, and where the extension is in them.
 SCHEMAS = {"app": "watching", "shop": "public"}
@@ -73,7 +81,7 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
 def look_around(
     server: Server, capsys: pytest.CaptureFixture[str], folder: Path, database: str
 ) -> None:
-    """Do as a superuser what reads a server, twice where the second time reads more."""
+    """Run as a superuser what reads a server, twice where the second time reads more."""
     dsn = ("--dsn", server.conninfo(database))
     file = ("--store", str(folder / "snapshots"))
     for _ in range(2):
@@ -89,7 +97,7 @@ def look_around(
         output(capsys, "advise", *dsn, "--flash", str(flash))
     output(capsys, "devices", *dsn)
     output(capsys, "doctor", *dsn)
-    for name in ("check", "cache"):  # they fail where the extension is not, or not all is well
+    for name in ("check", "cache"):  # they fail without the extension, or if not all is well
         assert main([name, *dsn]) in (0, 1)
     output(capsys, "top", *dsn, "--seconds", "2", "--every", "0.2")
     look_at_the_page(server, database)
@@ -131,7 +139,7 @@ FOCUSES = (
 
 
 def look_at_details(page: Served) -> None:
-    """Ask for the cache, for what was done just now, and for what is in snapshots only."""
+    """Ask for the cache, for recent activity, and for what only snapshots have."""
     now = datetime.now(UTC)
     assert page.ask("/live/cache").json["present"]
     for length in (timedelta(seconds=5), timedelta(hours=1)):
@@ -146,7 +154,7 @@ def look_at_details(page: Served) -> None:
 
 
 def look_where_to_place(server: Server, capsys: pytest.CaptureFixture[str], database: str) -> None:
-    """Ask what moves would mean."""
+    """Ask what moves would bring."""
     dsn = ("--dsn", server.conninfo(database), "--dry-run")
     output(capsys, "place", "table", "stock", "--on", "fast", *dsn)
     output(capsys, "place", "index", "stock_id_idx", "--on", "fast", *dsn)
@@ -179,7 +187,7 @@ def test_a_superuser_who_looks_runs_nobodys_operators(
 def test_a_search_path_of_the_databases_owner_does_not_count(
     server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """She also has every session of her database look into public before the catalog."""
+    """She also makes every session of her database search public before the catalog."""
     with psycopg.connect(server.conninfo("app"), user="mallory", autocommit=True) as hers:
         hers.execute("alter database app set search_path = public, pg_catalog")
     try:
@@ -199,7 +207,7 @@ def test_a_pooler_that_forgets_the_search_path_opens_no_door(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A pooler between us gives each statement another session, whose search_path is as before.
+    """A pooler gives each statement another session, with an unchanged search_path.
 
     Moves are left out: they need one session throughout, and say so by failing.
     """
@@ -207,6 +215,37 @@ def test_a_pooler_that_forgets_the_search_path_opens_no_door(
     look_around(server, capsys, tmp_path, "shop")
     assert sprung(server.log_text()) == set()
     assert not is_superuser(server)
+
+
+@pytest.mark.parametrize(("database", "schema"), SCHEMAS.items())
+def test_an_exporter_runs_nothing_of_the_databases_owner(
+    server: Server, database: str, schema: str
+) -> None:
+    """She also has a type called text, and makes every session search public first."""
+    with server.connect(database) as admin:
+        admin.execute("drop role if exists watcher")
+        admin.execute("create role watcher login in role pg_monitor")
+        admin.execute(f"grant usage on schema {schema} to watcher")
+    with psycopg.connect(server.conninfo(database), user="mallory", autocommit=True) as hers:
+        hers.execute(f"alter database {database} set search_path = public, pg_catalog")
+        hers.execute(TYPE_TRAP)
+    try:
+        with psycopg.connect(server.conninfo(database), user="watcher", autocommit=True) as one:
+            assert one.execute("show search_path").fetchone() == ("public, pg_catalog",)
+            begin = len(server.log_text())
+            for query in (*metric_queries(schema), *flat_queries(schema)):
+                told = query.arrays() if query.histogram else query
+                one.execute(told.sql(mark="tag_", last=EPOCH).encode())
+            assert sprung(server.log_text()[begin:]) == set()
+            # The control: what a careless query finds is hers.
+            one.execute("select 'x'::text")
+            assert "text" in sprung(server.log_text()[begin:])
+    finally:
+        with server.connect(database) as admin:
+            admin.execute(f"alter database {database} reset search_path")
+            admin.execute("drop domain public.text")
+            admin.execute(f"revoke usage on schema {schema} from watcher")
+            admin.execute("drop role watcher")
 
 
 def test_the_traps_spring_where_a_session_begins_otherwise(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Settings that say nothing, and limits that leave no room: never another cache than was asked for.
+"""Invalid settings, and limits that leave no room: the cache is the configured one, or none.
 
-A slip of the pen in a setting must not make a cache of 1 GB on a drive that has less, wear
-flash without a limit, or leave blocks unverified; and whoever has taken all places for
-background workers must not keep the cache from serving for ever, nor in silence.
+A typing error in a setting must not make a cache of 1 GB on a drive that has less, wear flash
+without a limit, or leave blocks unverified; and a library that has taken all places for background
+workers must not stop the cache for ever, nor silently.
 """
 
 import subprocess
@@ -19,13 +19,13 @@ from support.cluster import ClusterFactory
 from support.patience import eventually, until
 from support.warm import kill_backend
 
-#: What is no value of a setting, by its kind.
+#: Invalid values of a setting, by its kind.
 NO_VALUE = {"integer": "10XB", "real": "5XB", "bool": "maybe", "enum": "al"}
 
-#: Any string is a value; what of it cannot work is judged for itself.
+#: Any string is a value; strings that cannot work are tested separately.
 JUDGED = {"pgflash.cache_file": "cache", "pgflash.snapshot_database": None}
 
-#: Nothing of these is the cache's: they run with their defaults.
+#: These do not concern the cache: they run with their defaults.
 NOT_OF_CACHE = {
     "pgflash.advice",
     "pgflash.account",
@@ -207,7 +207,7 @@ def install_occupy(install: PgInstall, folder: Path) -> None:
 
 
 def occupy(cached: CachedServer, folder: Path) -> Path:
-    """Have another extension take all places at the start; return what has to go for it to end."""
+    """Let another extension take all places at the start; return the file whose removal ends it."""
     install_occupy(cached.server.install, folder)
     cached.server.stop()
     occupied = cached.server.data / "occupied"

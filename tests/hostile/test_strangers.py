@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A program beside the server writes into a data file, unannounced, as who has the shell may.
+"""A program beside the server writes into a data file, unannounced, as a user with a shell can.
 
-Nothing can prevent that, and until somebody looks the old block may be served.  What must
+Nothing can prevent that, and until a process notices it the old block may be served.  What must
 not happen is that the server's own work covers it up: then the old block would be served for
 ever, over restarts too.
 """
@@ -28,7 +28,7 @@ def file_of_table(cached: CachedServer) -> Path:
 
 
 def prepare(cached: CachedServer) -> bytes:
-    """Change what is in the first block, have it cached, and return what it was before."""
+    """Change the first block, have it cached, and return what it was before."""
     path = file_of_table(cached)
     with cached.server.connect() as session:
         session.execute("checkpoint")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Databases that hold pgflash's visitors up, and those who would suffer from it.
+"""Databases that hold up pgflash's visitors, and the others that would suffer from it.
 
-Policies and snapshots are read by processes that go into one database for a moment.  Whoever
-owns a database decides how long such a moment is: he holds locks on its catalogs, or sets what
-transactions there begin with.  Nobody but himself may feel it, and he himself is to be able to
-drop, copy and rename what is his, whoever is there on a visit.
+Policies and snapshots are read by processes that go into one database for a moment.  The owner of a
+database decides how long such a moment is: he can lock its catalogs, or set how its transactions
+begin.  No other database may be affected, and he must still be able to drop, copy and rename his
+own, even during a visit.
 
 A visitor that is stopped stands for one that hangs where no signal reaches it.
 """
@@ -34,10 +34,10 @@ from support.visitors import (
 
 Broken = Callable[[str], PgInstall]
 
-#: A control gives up sooner: what it waits for is not to come.
+#: A control gives up sooner: it waits for something that must not happen.
 CONTROL_S = 40.0
 
-#: Read from outside, and read by a visitor on its way in or at its work.
+#: Read from outside, and by a visitor while it connects or works.
 CATALOGS = ("pg_class", "pg_extension", "pg_namespace", "pg_attribute")
 
 
@@ -84,8 +84,8 @@ def test_a_prepared_lock_delays_no_policy_of_another_database_after_a_start(
 ) -> None:
     """The owner of a database prepares a transaction that has a catalog locked, and goes away.
 
-    The lock outlives a restart, after which every database is to be looked at, and nobody can
-    connect to his.  Those of others have their policies.
+    The lock outlives a restart, after which every database must be visited, and nobody can connect
+    to his.  Those of others have their policies.
     """
     cached = two_databases(cluster, pgflash_install)
     with cached.server.connect("held") as holder:
@@ -189,7 +189,7 @@ def test_a_visitor_is_asked_to_leave_when_its_time_is_over(
     rewrites_are_followed(cached, "held", rounds=1)
 
 
-#: What waits for all others to leave, and gives up after five seconds.
+#: Statements that wait for all others to leave, and give up after five seconds.
 COMMANDS = (
     "drop database held",
     "create database copy template held",
@@ -241,9 +241,9 @@ def test_who_drops_or_copies_a_database_finds_no_visitor_in_the_way(
 def test_an_owner_who_is_no_superuser_drops_his_database_by_force(
     cluster: ClusterFactory, broken_install: Broken, fault: str
 ) -> None:
-    """The owner of a database drops it WITH (FORCE), which takes the right to end who is there.
+    """The owner of a database drops it WITH (FORCE), which needs the right to end its sessions.
 
-    He has it on the processes of his own roles: a visitor is one of them.
+    He has that right for the processes of his own roles, and a visitor is one of them.
     """
     cached = two_databases(cluster, broken_install(fault))
     with cached.server.connect() as connection, ThreadPoolExecutor() as pool:
@@ -264,9 +264,9 @@ def test_an_owner_who_is_no_superuser_drops_his_database_by_force(
 
 
 def quiet_server(cluster: ClusterFactory, install: PgInstall) -> tuple[CachedServer, int, int]:
-    """Return a server whose two databases nobody has used in this life of it, and their OIDs.
+    """Return a server whose two databases nobody has used since its start, and their OIDs.
 
-    One has the extension, the other has not.  All have been looked at.
+    One has the extension, the other has not.  All have been visited.
     """
     cached = create_cached(cluster, install, settings={"log_min_messages": "debug1"})
     with cached.server.connect() as connection:
@@ -284,7 +284,7 @@ def quiet_server(cluster: ClusterFactory, install: PgInstall) -> tuple[CachedSer
 
 
 def visited(cached: CachedServer, database: int) -> bool:
-    """Say whether anybody was sent into a database since the server's start."""
+    """Say whether a visitor was sent into a database since the server's start."""
     log = cached.server.log_text(since_start=True)
     return f'background worker process "pgflash policies of database {database}"' in log
 
@@ -294,7 +294,7 @@ def visited(cached: CachedServer, database: int) -> bool:
 def test_a_database_without_the_extension_is_not_entered(
     cluster: ClusterFactory, broken_install: Broken, fault: str
 ) -> None:
-    """A database has nothing to do with pgflash: nobody of ours is ever in it."""
+    """A database does not use pgflash: no process of ours ever connects to it."""
     cached, stranger, ours = quiet_server(cluster, broken_install(fault))
     assert visited(cached, ours)
     assert visited(cached, stranger) is (fault != "")
@@ -307,8 +307,8 @@ def test_a_visit_leaves_no_trace_in_statistics(
 ) -> None:
     """A database that nobody uses has no statistics, so autovacuum stays away from it.
 
-    Nor do visits count in one that has the extension, though since PostgreSQL 18 whoever reads
-    a block of it makes an entry, with nothing in it.
+    Nor do visits count in one that has the extension; but since PostgreSQL 18 every process that
+    reads a block of it makes an entry, which is empty.
     """
     cached, stranger, ours = quiet_server(cluster, broken_install(fault))
     with cached.server.connect() as connection:

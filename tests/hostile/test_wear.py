@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Flash wears whatever becomes of the server: what was written, and the budget, outlive it.
+"""Flash wears out whatever happens to the server: its record of writes and its budget outlive it.
 
 A budget that starts over with each start limits nothing on a server that is restarted by a
-script, ended by the kernel for want of memory, or crashed again and again by whoever may.
+script, killed by the kernel when memory runs out, or crashed again and again by a user who may.
 """
 
 import struct
@@ -28,7 +28,7 @@ BUDGET_MB = 4096
 BUDGET = {"pgflash.write_budget": f"{BUDGET_MB}MB"}
 PER_SECOND = BUDGET_MB * 2**20 / 86400
 
-#: What may be under way when a bucket runs dry: the staging ring.
+#: The most that may be under way when a bucket runs dry: the staging ring.
 RING = 64 * BLOCK
 
 TEN_DAYS_S = 10 * 86400
@@ -54,7 +54,7 @@ def recorded_bytes(cached: CachedServer) -> int:
 def test_the_days_writes_outlive_every_end_of_the_server(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """Who restarts or kills the server, for whatever reason, does not make the flash new."""
+    """Restarting or killing the server, for whatever reason, does not make the flash new."""
     cached = create_warm(cluster, pgflash_install)
     written = day_bytes(cached)
     assert written > 4 * 2**20
@@ -71,7 +71,7 @@ def test_the_days_writes_outlive_every_end_of_the_server(
     read_table(cached)
     written = day_bytes(cached)
 
-    # Killed: what is not on record is lost, which is what was written in 10 seconds.
+    # Killed: what is not on record is lost, at most 10 seconds of writes.
     until(lambda: recorded_bytes(cached) >= written)
     crash(cached)
     start_again(cached)
@@ -83,7 +83,7 @@ def test_the_days_writes_outlive_every_end_of_the_server(
     assert day_bytes(cached) < written, "another file"
 
 
-def test_without_records_the_day_begins_anew(
+def test_without_records_the_day_starts_over(
     cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
 ) -> None:
     cached = create_warm(cluster, broken_install("WEAR"))
@@ -111,9 +111,10 @@ def written_after_a_kill(cached: CachedServer) -> tuple[int, float]:
 def test_a_server_that_is_killed_again_and_again_keeps_to_its_budget(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """A tenant whose statements have the kernel end the server, over and over.
+    """A tenant whose statements make the kernel kill the server, over and over.
 
-    Each life has only what flows in while it lasts, not 5 minutes' worth that the last one had.
+    Each life has only the budget that flows in while it lasts, not the 5 minutes' worth that the
+    last one had.
     """
     cached = create_warm(cluster, pgflash_install, settings=BUDGET)
     for _ in range(3):
@@ -133,7 +134,7 @@ def test_without_records_each_life_has_a_budget_of_its_own(
 def test_a_clock_that_is_set_neither_opens_the_budget_nor_locks_it(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """Who may set the machine's clock, or a clock that is wrong at boot: 10 days, both ways."""
+    """A user sets the machine's clock, or it is wrong at boot: by 10 days, both ways."""
     cached = create_warm(cluster, pgflash_install, settings=BUDGET)
     cached.server.stop()
     clock = Clock.build(cached.server.base)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Strangers who can reach the live page, have no token, and want nobody to see it.
 
-They open connections, as many as they like, and do with them what costs a server most: send half
-of a request, or a byte now and then; ask and do not read the answer.
+They open as many connections as they like, and use them in the ways that cost a server most: they
+send half of a request, or a byte now and then, or do not read the answer.
 """
 
 import contextlib
@@ -41,8 +41,9 @@ def page() -> Iterator[Served]:
 def test_a_thousand_half_requests_keep_nobody_out(tmp_path: Path, words: bytes) -> None:
     """Eleven hundred connections with half a request each, made again when they are ended.
 
-    The server may open 1,024 files.  Who has the token opens pages and reads metrics meanwhile, a
-    load balancer is told that we live, who watches goes on watching, and the log stays readable.
+    The server may open 1,024 files.  A user with the token opens pages and reads metrics meanwhile,
+    a load balancer is told that the server lives, viewers keep watching, and the log stays
+    readable.
     """
     with serving(tmp_path, files=(256, 1024)) as page:
         watching = socket.create_connection(("127.0.0.1", page.port))
@@ -148,7 +149,7 @@ def test_a_head_that_is_too_long_or_none_ends_the_connection(page: Served, words
 
 
 def crowded(page: Served, count: int, words: bytes) -> list[socket.socket]:
-    """Have so many come, one by one."""
+    """Let so many connect, one by one."""
     found = []
     for number in range(count):
         found.append(stranger(page.port, words))
@@ -183,7 +184,7 @@ def test_who_has_shown_a_token_keeps_his_place(token: str) -> None:
 
 
 def test_places_that_all_belong_to_viewers_are_taken_from_none_of_them() -> None:
-    """Then who comes has to go, and is not let in without one who leaves."""
+    """Then a newcomer has to go, and is not let in until another one leaves."""
     watch = b"GET /live/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with served(limits=replace(Limits(), connections=20)) as page:
         watching = [stranger(page.port, watch) for _ in range(20)]
@@ -240,7 +241,7 @@ def test_connections_stay_below_what_descriptors_allow(
             until(lambda: page.ask("/metrics", headers=RIGHT)[0] == 200)
             assert len(list(Path(f"/proc/{page.process.pid}/fd").iterdir())) < 300
         assert not [line for line in page.lines if "Too many open files" in line]
-    # And one that is too low for anything is said.
+    # And a limit that is too low for anything is reported.
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (64, 64))
     monkeypatch.setattr(resource, "setrlimit", lambda _which, _limits: None)
     with pytest.raises(ValueError, match="64 files may be open"):
@@ -253,7 +254,7 @@ def test_connections_stay_below_what_descriptors_allow(
 
 
 def unread_events(page: Served) -> socket.socket:
-    """Return a viewer's connection who takes next to nothing of the stream."""
+    """Return the connection of a viewer who reads next to nothing of the stream."""
     watch = b"GET /live/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
     one = stranger(page.port, watch, window=2048)
     until(lambda: page.collector.viewers > 0)
@@ -261,7 +262,7 @@ def unread_events(page: Served) -> socket.socket:
 
 
 def unread_files(page: Served) -> socket.socket:
-    """Return a stranger's connection who asks for a file again and again, and reads nothing."""
+    """Return a stranger's connection that asks for a file again and again, and reads nothing."""
     ask = b"GET /static/vendor/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
     return stranger(page.port, ask * 40, window=2048)
 

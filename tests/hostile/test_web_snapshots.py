@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who may open the live page, and has it take snapshots until the disk is full.
+"""A user of the live page makes it take snapshots until the disk is full.
 
-A report of a range that the snapshots do not reach has one taken.  He asks for many at once, for
-ranges that end in a hundred years, and comes back every minute.
+For a range that the snapshots do not reach, a report takes a new one.  The user asks for many
+reports at once, for ranges that end in a hundred years, and comes back every minute.
 """
 
 import threading
@@ -83,7 +83,7 @@ def test_many_who_ask_at_once_have_one_snapshot_taken(
     assert set(codes) <= {200, 429}
     assert 200 in codes
     assert count(server) == 2
-    # And who comes later is told when to come again, by the page and by a sentence.
+    # And a later user is told when to come again, by the page and by a sentence.
     again = report(page, server, ends=-0.01)
     assert (again.code, count(server)) == (429, 2)
     assert " s old, older than the end of the range" in again.text
@@ -91,7 +91,7 @@ def test_many_who_ask_at_once_have_one_snapshot_taken(
 
 
 def test_a_range_that_ends_in_the_future_is_refused(server: Server, page: Served) -> None:
-    """It would have a snapshot taken each time, and would never be complete."""
+    """It would need a new snapshot each time, and would never be complete."""
     for ends in (3600.0, 86400.0 * 365 * 50):
         answer = report(page, server, ends=ends)
         assert answer.code == 400
@@ -115,7 +115,7 @@ def test_another_minute_brings_another_snapshot_up_to_a_number_a_day(
             answer = report(other, server, ends=-0.01)
         assert (answer.code, count(server)) == (429, 4)
         assert answer.text.startswith("4 snapshots were taken on request within a day")
-    # What the snapshots reach is reported all the same.
+    # The period that the snapshots cover is reported all the same.
     assert report(page, server, ends=-300).code in (200, 409)
     with server.connect() as connection:
         connection.execute(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who has no token of the live page, and wants to look, or wants nobody else to.
+"""Attackers without a token want to see the live page, or want nobody else to see it.
 
-Some can reach the page only; some are users of the machine that it is served on, and see what
-all users see: processes, their command lines, files.
+Some can only reach the page; others are users of the machine that serves it, and see what all users
+see: processes, their command lines, files.
 """
 
 import contextlib
@@ -61,8 +61,8 @@ def guessing(page: Serving) -> Iterator[list[int]]:
 def test_a_stranger_who_guesses_shuts_nobody_out(tmp_path: Path) -> None:
     """Wrong tokens without a pause, as header and by the form.
 
-    Each right one opens meanwhile: that of Prometheus, that of who logs in, and the session that
-    follows.  The log has a line about it, and no word that the stranger said.
+    Each right one opens meanwhile: that of Prometheus, that of a user who logs in, and the session
+    that follows.  The log has a line about it, and nothing that the stranger sent.
     """
     begun_s = time.monotonic()
     with serving(tmp_path) as page, guessing(page) as codes:
@@ -89,14 +89,14 @@ def test_a_user_of_the_machine_sees_nothing_without_the_token(tmp_path: Path) ->
         kept = tmp_path / "config" / "pgflash" / "token"
         token = kept.read_text().strip()
         assert page.ask("/metrics", headers={"Authorization": f"Bearer {token}"})[0] == 200
-        # What other users see of it: nothing.
+        # Other users see nothing of it.
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
         process = Path("/proc", str(page.process.pid))
         assert token not in (process / "cmdline").read_bytes().decode()
         assert token not in page.log.read_text()
         assert f"the token that is stored in {kept}" in page.log.read_text()
-    # It is the same the next time, so what has it goes on.
+    # It is the same the next time, so its clients continue.
     with serving(tmp_path, token="") as page:
         assert page.ask("/metrics", headers={"Authorization": f"Bearer {token}"})[0] == 200
 
@@ -128,7 +128,7 @@ def test_the_token_is_shown_to_who_starts_it_in_a_terminal(tmp_path: Path) -> No
     token = (tmp_path / "token").read_text().strip()
     assert len(token) >= 32
     assert f"which is stored in {tmp_path / 'token'}: {token}\r\n" in said
-    # No link has it in it: whoever follows a link puts it onto a browser's command line.
+    # No link contains it: following a link can put it onto a browser's command line.
     (link,) = re.findall(r"http://\S+", said)
     assert token not in link
 
@@ -137,7 +137,7 @@ def test_the_token_is_shown_to_who_starts_it_in_a_terminal(tmp_path: Path) -> No
 
 
 def test_a_file_that_others_may_read_or_write_keeps_no_token(tmp_path: Path) -> None:
-    """Somebody who waits for the administrator to use a file that he knows."""
+    """An attacker waits for the administrator to use a file whose name he knows."""
     kept = tmp_path / "token"
     for mode in (0o640, 0o604, 0o620, 0o602):
         kept.write_text(TOKEN)
@@ -228,9 +228,9 @@ def _no_room(*_names: object, **_folders: object) -> None:
 
 
 def test_what_strangers_do_wrong_is_a_line_a_minute(tmp_path: Path) -> None:
-    """Requests that are none, upgrades to what we do not speak, bodies too long or cut off.
+    """Invalid requests, upgrades to unknown protocols, bodies that are too long or cut off.
 
-    A library complains of each, some with a traceback; escape sequences are in all of them.
+    A library complains about each, some with a traceback; all of them contain escape sequences.
     """
     evil = "\x1b]0;owned\x07"
     head = b"HTTP/1.1\r\nHost: localhost\r\n"
@@ -266,7 +266,7 @@ def test_what_strangers_do_wrong_is_a_line_a_minute(tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_what_strangers_try(tmp_path: Path) -> None:
-    """Wrong tokens, cookies and sessions that are none, each another one."""
+    """Wrong tokens, and invalid cookies and sessions, each one different."""
     with serving(tmp_path) as page:
 
         def held() -> int:

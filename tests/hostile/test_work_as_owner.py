@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The child that works in a server's folders for root: who it is, and how it ends.
+"""The child that works in a server's folders for root: its rights, and how it ends.
 
-It runs as the attacker's user.  Other processes of that user must gain nothing by that: not
-what root has open or in memory, and no rights.  And they may kill it, or somebody may kill
-root's command: then nothing goes on working that nobody waits for.
+It runs as the attacker's user.  Other processes of that user must gain nothing by that: not what
+root has open or in memory, and no rights.  They may kill it, or root's command may be killed: then
+no process continues that nobody waits for.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from support.hostile import KINDS, moves, the_attacker
 from support.patience import eventually
 from support.placed import PlacedServer, Rows, placed_server
 
-#: What of a process /proc tells in one word.
+#: The facts about a process that /proc gives in one word.
 FACTS = ("Uid", "Gid", "CapPrm", "CapEff", "NoNewPrivs")
 
 
@@ -272,7 +272,7 @@ def placed(pg_install: PgInstall) -> Iterator[PlacedServer]:
 def test_a_move_whose_child_is_killed_is_gone_on_with(
     placed: PlacedServer, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """The server's user kills what works for root: his server keeps all it has committed."""
+    """The server's user kills root's child: his server keeps all it has committed."""
     rows = Rows(placed)
     folder = placed.server.base / f"killed-{len(step)}"
     path = placed.plan(moves(folder)["wal"], name=folder.name)
@@ -319,7 +319,7 @@ _EVENTS = {
 
 
 class RootsDeeds:
-    """What root's own process does to files of a server, as the interpreter tells it."""
+    """What root's own process does to files of a server, as the interpreter reports it."""
 
     def __init__(self, placed: PlacedServer) -> None:
         self._placed = placed

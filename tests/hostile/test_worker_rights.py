@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What workers and superusers run of ours gives nobody their rights, whatever hangs on it."""
+"""Our code gives nobody the rights of the workers and superusers who run it."""
 
 from collections.abc import Callable
 
@@ -20,14 +20,14 @@ BrokenInstall = Callable[[str], PgInstall]
 #: The extension's tables that are written outside of cache policies.
 TABLES = ("snapshots", "snapshot_sections", "snapshot_queries", "snapshot_last", "baselines")
 
-#: What a superuser calls that writes them.
+#: A superuser's calls that write them.
 CALLS = {
     "pgflash_baseline_keep(text, bigint, bigint)": "pgflash_baseline_keep('x', 1, 2)",
     "pgflash_baseline_drop(text)": "pgflash_baseline_drop('kept')",
     "pgflash_snapshot_drop(timestamptz)": "pgflash_snapshot_drop('infinity')",
 }
 
-#: What a stranger's code does: it tries all ways to become a superuser.
+#: A stranger's code: it tries all ways to become a superuser.
 ESCAPE = f"""
 create function public.sprung() returns bool language plpgsql as $$
 declare
@@ -82,7 +82,7 @@ def scheduled(connection: Connection) -> int:
 def test_what_a_view_calls_is_no_superuser_s(
     cluster: ClusterFactory, broken_install: BrokenInstall, fault: str
 ) -> None:
-    """A view of the extension calls a tenant's function, by a hole that nobody knows yet.
+    """A view of the extension calls a tenant's function, through a hole that nobody knows yet.
 
     A superuser stands in for the hole.  The worker reads the view in each snapshot; the
     function then runs, but as pg_monitor, and cannot become anybody else.
@@ -118,7 +118,7 @@ def plant_triggers(server: Server) -> None:
 def test_a_trigger_on_the_tables_does_not_fire(
     cluster: ClusterFactory, broken_install: BrokenInstall, fault: str
 ) -> None:
-    """A tenant was granted all on all tables of the schema, so he can make triggers on ours."""
+    """A tenant has all rights on all tables of the schema, so he can create triggers on ours."""
     server = serve(cluster, broken_install(fault))
     with server.connect("app") as connection:
         connection.execute("grant all on all tables in schema public to tenant")
@@ -242,9 +242,9 @@ def test_a_table_of_our_name_is_not_ours(
 def test_who_may_take_snapshots_cannot_fill_the_disk(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """A member of pg_monitor takes one snapshot after the other.
+    """A member of pg_monitor takes snapshots without a pause.
 
-    After a thousand in a day he is told to stop; the schedule goes on, and so may a superuser.
+    After a thousand in a day he is refused; the schedule continues, and so may a superuser.
     """
     server = serve(cluster, pgflash_install)
     with server.connect("app") as connection:

@@ -2,10 +2,10 @@
  * writer.c
  *		An extension that writes into data files by its own calls.
  *
- * Built three times by test_libraries_that_write.py: as the extension, as a library that
- * the extension needs (NEEDED), and with a constructor that writes when it is
- * loaded (EARLY), to the file that is named in the file "prey" below the folder that
- * the server stands in.
+ * Built three times by test_libraries_that_write.py: as the extension, as a
+ * library that the extension needs (NEEDED), and with a constructor that writes
+ * when it is loaded (EARLY), to the file that is named in the file "prey" below
+ * the folder that the server stands in.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -41,7 +41,7 @@ check(bool good, const char *what)
 		elog(ERROR, "the writer could not %s: %m", what);
 }
 
-/* To the disk: or the server would find it in memory. */
+/* To the disk, or the server would find it in memory. */
 static void
 finish(int fd)
 {
@@ -118,7 +118,7 @@ write_by_map(const char *path)
 	finish(fd);
 }
 
-/* A new file with what is to be there takes the name. */
+/* A new file with the new content takes the name. */
 static void
 write_by_rename(const char *path)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Whatever servers count: periods compose, nothing is below nothing, shares come to one."""
+"""For any counts of servers: periods compose, nothing is below zero, shares add up to one."""
 
 import math
 from collections.abc import Mapping

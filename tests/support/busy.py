@@ -71,9 +71,14 @@ def busy_period() -> Period:
 
 def _sections(n: int) -> dict[str, Rows]:
     """Return the sections after N intervals."""
-    minutes = [(EPOCH + timedelta(minutes=10 * (n - 1) + i)).isoformat() for i in range(10)]
+    sections = _calls(n) | _database(n) | _machine(n) | _flash(n) | _standbys(n) | _server(n)
+    return sections | _relations() | _sessions(n) if n else sections
+
+
+def _calls(n: int) -> dict[str, Rows]:
+    """Return the file calls that pgflash counts."""
     keys = ("backend_type", "file_class", "operation", "source")
-    sections: dict[str, Rows] = {
+    return {
         "io": [
             {
                 **dict(zip(keys, key, strict=True)),
@@ -115,6 +120,12 @@ def _sections(n: int) -> dict[str, Rows]:
                 "write_time_ms": 400.0 * n,
             }
         ],
+    }
+
+
+def _database(n: int) -> dict[str, Rows]:
+    """Return PostgreSQL's own counts."""
+    return {
         "database": [
             {
                 "datid": "5",
@@ -150,7 +161,38 @@ def _sections(n: int) -> dict[str, Rows]:
                 "stats_since": "2026-03-01T11:00:00+00:00",
             }
         ],
-        "cache": [_cache(n)],
+        "lock_waits": [
+            {
+                "database_oid": "5",
+                "database": "shop",
+                "relation_oid": oid,
+                "schema": None if name is None else "public",
+                "relation": name,
+                "lock_type": kind,
+                "lock_mode": mode,
+                "samples": samples * n,
+                "seconds": samples * n / 10,
+            }
+            for oid, name, kind, mode, samples in LOCK_WAITS
+        ],
+        "dead_rows": [
+            {
+                "database": "shop",
+                "schema": "public",
+                "relation": "stock",
+                "live_rows": 90_000,
+                "dead_rows": 10_000,
+                "last_vacuum": None,
+                "last_autovacuum": "2026-03-01T11:30:00+00:00",
+                "frozen_age": 120_000_000,
+            }
+        ],
+    }
+
+
+def _machine(n: int) -> dict[str, Rows]:
+    """Return the state of the processors, the memory and the disks."""
+    return {
         "backend_cpu": [{"backend_type": CLIENT, "cpu_seconds": 6.0 * n}],
         "host_cpu": [
             {
@@ -189,73 +231,6 @@ def _sections(n: int) -> dict[str, Rows]:
                 "weighted_time_ms": 33_400 * n,
             }
         ],
-        "server": [
-            {
-                "version": "17.10",
-                "cores": 2,
-                "memory_bytes": 16 * 2**30,
-                "page_size": 4096,
-                "active_in_flight_ms": 0.0,
-            }
-        ],
-        "settings": [
-            {"name": "max_wal_size", "setting": "4096" if n else "1024", "unit": "MB"},
-            {"name": "shared_buffers", "setting": "16384", "unit": "8kB"},
-        ],
-        "databases": [{"database_oid": "5", "database": "shop", "frozen_age": 150_000_000}],
-        "archiver": [{"archived_count": n, "failed_count": 0, "stats_reset": None}],
-        "replication": [
-            {
-                "application_name": "standby",
-                "client_address": "10.0.0.2",
-                "state": "streaming",
-                "sync_state": "async",
-                "send_bytes": 0,
-                "write_bytes": 0,
-                "flush_bytes": 8192,
-                "replay_bytes": BEHIND[n % len(BEHIND)][0],
-                "write_lag_ms": 0.4,
-                "flush_lag_ms": 1.2,
-                "replay_lag_ms": BEHIND[n % len(BEHIND)][1],
-            }
-        ],
-        "replication_slots": [
-            {
-                "slot": "standby",
-                "slot_type": "physical",
-                "database": None,
-                "active": True,
-                "wal_status": "reserved",
-                "retained_bytes": BEHIND[n % len(BEHIND)][0],
-            }
-        ],
-        "standby": [],
-        "dead_rows": [
-            {
-                "database": "shop",
-                "schema": "public",
-                "relation": "stock",
-                "live_rows": 90_000,
-                "dead_rows": 10_000,
-                "last_vacuum": None,
-                "last_autovacuum": "2026-03-01T11:30:00+00:00",
-                "frozen_age": 120_000_000,
-            }
-        ],
-        "lock_waits": [
-            {
-                "database_oid": "5",
-                "database": "shop",
-                "relation_oid": oid,
-                "schema": None if name is None else "public",
-                "relation": name,
-                "lock_type": kind,
-                "lock_mode": mode,
-                "samples": samples * n,
-                "seconds": samples * n / 10,
-            }
-            for oid, name, kind, mode, samples in LOCK_WAITS
-        ],
         "host_state": [
             {
                 "running": 3 + n,
@@ -267,6 +242,13 @@ def _sections(n: int) -> dict[str, Rows]:
                 "cached_bytes": 2**30 * n,
             }
         ],
+    }
+
+
+def _flash(n: int) -> dict[str, Rows]:
+    """Return the state of the flash cache."""
+    return {
+        "cache": [_cache(n)],
         "advice": [
             {
                 "size_factor": factor,
@@ -293,11 +275,68 @@ def _sections(n: int) -> dict[str, Rows]:
                 "policy": "default",
             }
         ],
+    }
+
+
+def _standbys(n: int) -> dict[str, Rows]:
+    """Return the progress of the standby."""
+    return {
+        "replication": [
+            {
+                "application_name": "standby",
+                "client_address": "10.0.0.2",
+                "state": "streaming",
+                "sync_state": "async",
+                "send_bytes": 0,
+                "write_bytes": 0,
+                "flush_bytes": 8192,
+                "replay_bytes": BEHIND[n % len(BEHIND)][0],
+                "write_lag_ms": 0.4,
+                "flush_lag_ms": 1.2,
+                "replay_lag_ms": BEHIND[n % len(BEHIND)][1],
+            }
+        ],
+        "replication_slots": [
+            {
+                "slot": "standby",
+                "slot_type": "physical",
+                "database": None,
+                "active": True,
+                "wal_status": "reserved",
+                "retained_bytes": BEHIND[n % len(BEHIND)][0],
+            }
+        ],
+        "standby": [],
+    }
+
+
+def _server(n: int) -> dict[str, Rows]:
+    """Return the facts about the server, and what is missing."""
+    return {
+        "server": [
+            {
+                "version": "17.10",
+                "cores": 2,
+                "memory_bytes": 16 * 2**30,
+                "page_size": 4096,
+                "active_in_flight_ms": 0.0,
+            }
+        ],
+        "settings": [
+            {"name": "max_wal_size", "setting": "4096" if n else "1024", "unit": "MB"},
+            {"name": "shared_buffers", "setting": "16384", "unit": "8kB"},
+        ],
+        "databases": [{"database_oid": "5", "database": "shop", "frozen_age": 150_000_000}],
+        "archiver": [{"archived_count": n, "failed_count": 0, "stats_reset": None}],
         "missing": [{"section": "cache_devices", "reason": "there are none"}],
     }
-    if n:
-        sections["relations"] = [_relation("stock", 2_000, 27_200.0, 10_000, 2_800.0)]
-        sections["relation_stats"] = [
+
+
+def _relations() -> dict[str, Rows]:
+    """Return the counts of relations."""
+    return {
+        "relations": [_relation("stock", 2_000, 27_200.0, 10_000, 2_800.0)],
+        "relation_stats": [
             {
                 "database": "shop",
                 "schema": "public",
@@ -325,8 +364,15 @@ def _sections(n: int) -> dict[str, Rows]:
                 "index_scans": 1_000,
             },
             {"relation": "other", "blocks_looked_up": 2_000, "blocks_hit": 2_000},
-        ]
-        sections["samples"] = [
+        ],
+    }
+
+
+def _sessions(n: int) -> dict[str, Rows]:
+    """Return the samples of sessions, and their statements."""
+    minutes = [(EPOCH + timedelta(minutes=10 * (n - 1) + i)).isoformat() for i in range(10)]
+    return {
+        "samples": [
             {
                 "bucket": minute,
                 "backend_type": CLIENT,
@@ -339,11 +385,9 @@ def _sections(n: int) -> dict[str, Rows]:
             }
             for minute in minutes
             for (kind, event), samples in SAMPLES.items()
-        ]
-        sections["sample_looks"] = [
-            {"bucket": minute, "looks": 600, "missed": 0} for minute in minutes
-        ]
-        sections["statements"] = [
+        ],
+        "sample_looks": [{"bucket": minute, "looks": 600, "missed": 0} for minute in minutes],
+        "statements": [
             {
                 "database_oid": "5",
                 "user_oid": "10",
@@ -360,8 +404,8 @@ def _sections(n: int) -> dict[str, Rows]:
                 "wal_bytes": 3_000 * calls,
             }
             for query_id, (_, calls, ms) in STATEMENTS.items()
-        ]
-    return sections
+        ],
+    }
 
 
 def _cache(n: int) -> dict[str, Value]:

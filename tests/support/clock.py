@@ -44,5 +44,5 @@ class Clock:
         return {"CLOCK_STATE": str(self.state_path)}
 
     def set(self, *, ahead_s: int) -> None:
-        """Set the server's time of day this many seconds ahead of the true one, or behind it."""
+        """Set the server's time of day this many seconds ahead of the real one, or behind it."""
         self._step_s.value = ahead_s

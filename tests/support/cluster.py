@@ -261,7 +261,7 @@ class ClusterFactory:
     def close(self) -> None:
         """Stop all servers and remove their folders; none may have failed an assertion.
 
-        A process that dies at one may be restarted, and the test goes on.
+        A process that dies at one may be restarted, and the test continues.
         """
         # Stop all first: a standby's files are in the folder of its primary.
         for server, _folder in self._servers:
@@ -277,7 +277,7 @@ class ClusterFactory:
 
 
 def failed_assertions(server: Server) -> list[str]:
-    """Return the lines of a server's log that tell of an assertion, PostgreSQL's or libc's."""
+    """Return the lines of a server's log about an assertion, PostgreSQL's or libc's."""
     return [line for line in server.log_text().splitlines() if _FAILED.search(line)]
 
 

@@ -453,14 +453,14 @@ def recreate_database_by_wal(world: World) -> None:
 
 
 def recreate_database_by_copy(world: World) -> None:
-    """Do that again by copying files."""
+    """The same, by copying files."""
     _drop_tenant(world)
     _create_tenant(world, "first_kind", "file_copy")
     world.update("ledger", version=4, every=2, database="tenant")
 
 
 def recreate_database_by_clone(world: World) -> None:
-    """Do that again by cloning files, if the server can."""
+    """The same, by cloning files, if the server can."""
     _drop_tenant(world)
     if world.server.install.major >= 18:
         world.run("set file_copy_method = clone")

@@ -11,6 +11,7 @@ Only root may mount.
 """
 
 import ctypes
+import errno
 import fcntl
 import os
 import random
@@ -63,12 +64,26 @@ class Disk:
         subprocess.run(["mount", "-o", self.options, self.device, self.server.data], check=True)
 
     def unmount(self) -> None:
-        """Unmount it; a process that is ending may still hold it."""
+        """Unmount it; a process that is ending may still hold it.
+
+        A mount namespace that another program made meanwhile has its own mount of it.  As long as
+        that lasts, mounting it again would bring back the file system that has gone down.
+        """
 
         def done() -> bool:
             return not subprocess.run(["umount", self.server.data], check=False).returncode
 
+        def free() -> bool:
+            try:
+                os.close(os.open(self.device, os.O_RDONLY | os.O_EXCL))
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                return False
+            return True
+
         assert eventually(done)
+        assert eventually(free), f"{self.device} is still mounted in another mount namespace"
 
     def cut(self, server: Server, choice: random.Random, *, pieces: Sequence[int] = PIECES) -> Lost:
         """Lose the power, and boot."""
@@ -94,7 +109,7 @@ class Disk:
         """Put everything that was written on disk."""
         subprocess.run(["sync", "--file-system", self.server.data], check=True)
 
-    def attach_anew(self) -> None:
+    def attach_again(self) -> None:
         """Come back under another device number, as a volume that was attached again."""
         before = self.server.data.stat().st_dev
         self.unmount()

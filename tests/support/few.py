@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """A report with few numbers: only the tables on which advice is based."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pgflash.analyze.grid import figure, text
 from pgflash.model.awr import AwrReport, Cell, PeriodHead, ReportTable, Row, RowMark, Unit
@@ -39,7 +39,6 @@ def few(
     """
     user_io_s = reads[1] + flash_reads[1] + temp[1]
     db_time_s = cpu_s + user_io_s + commit_s + lock_s + configuration_s + other_s
-    mean_ms = 1000 * reads[1] / reads[0] if reads[0] else 0.0
     events = [
         ("data file read, disk", *reads, "User I/O"),
         ("data file read, flash cache", *flash_reads, "User I/O"),
@@ -48,69 +47,89 @@ def few(
         ("DB CPU", None, cpu_s, "CPU"),
         ("Lock:transactionid", None, lock_s, "Application"),
     ]
-    classes = {
-        "User I/O": user_io_s,
-        "Commit": commit_s,
-        "CPU": cpu_s,
-        "Application": lock_s,
-        "Configuration": configuration_s,
-        "Other": other_s,
-    }
-    io = [
-        _io("client backend", "data", reads[0] + flash_reads[0], 0.0, elapsed_s),
-        _io("background writer", "data", 0.0, writes, elapsed_s),
-        _io("autovacuum worker", "data", vacuum_reads, 0.0, elapsed_s),
-        _io("client backend", "temp", temp[0], 0.0, elapsed_s),
-    ]
+    classes = [("User I/O", user_io_s), ("Commit", commit_s), ("CPU", cpu_s)]
+    classes += [("Application", lock_s), ("Configuration", configuration_s), ("Other", other_s)]
     tables = (
         _table("db-time", ("name", "total_s"), [("DB time", db_time_s)]),
         _table("load-profile", ("name", "total"), [("transactions", transactions)]),
         _table("top-events", ("event", "waits", "total_s", "wait_class"), events),
-        _table("wait-classes", ("wait_class", "total_s"), list(classes.items())),
+        _table("wait-classes", ("wait_class", "total_s"), classes),
         _table(
             "wal",
             ("name", "total"),
             [("WAL syncs", syncs[0]), ("WAL sync time", syncs[1]), ("WAL written", wal_bytes)],
         ),
         _table("summary", ("name", "value"), [("flash cache hits", cache[1])] if cache else []),
-        _table(
-            "io-function-filetype",
-            (
-                "backend_type",
-                "file_class",
-                "read_bytes",
-                "reads_per_s",
-                "write_bytes",
-                "writes_per_s",
-            ),
-            io,
-        ),
-        _table(
-            "segments-reads",
-            ("relation", "database", "tablespace", "kind", "reads"),
-            [(name, "app", "pg_default", kind, n) for name, kind, n, _ in segments],
-        ),
-        _table(
-            "segments-read-time",
-            ("relation", "database", "tablespace", "kind", "read_time_ms"),
-            [(name, "app", "pg_default", kind, n * mean_ms) for name, kind, n, _ in segments],
-        ),
-        _table(
-            "segments-writes",
-            ("relation", "database", "tablespace", "kind", "writes"),
-            [(name, "app", "pg_default", kind, n) for name, kind, _, n in segments],
-        ),
-        _table(
-            "io-tablespaces",
-            ("tablespace", "reads", "read_ms", "writes"),
-            [(name, n, ms, 0.0) for name, n, ms in spaces],
-        ),
+        _files(reads, flash_reads[0], writes, temp[0], vacuum_reads, elapsed_s),
+        *_objects(segments, spaces, 1000 * reads[1] / reads[0] if reads[0] else 0.0),
         _table(
             "flash-cache-advice",
             ("size_factor", "size_bytes", "hit_ratio"),
             [(size / cache[0] if cache else None, size, ratio) for size, ratio in curve],
         ),
     )
+    return _report(tables, cores, elapsed_s)
+
+
+def _files(
+    reads: tuple[float, float],
+    flash_reads: float,
+    writes: float,
+    temp: float,
+    vacuum_reads: float,
+    elapsed_s: float,
+) -> ReportTable:
+    """Return the table of I/O by type of process and file."""
+    io = [
+        _io("client backend", "data", reads[0] + flash_reads, 0.0, elapsed_s),
+        _io("background writer", "data", 0.0, writes, elapsed_s),
+        _io("autovacuum worker", "data", vacuum_reads, 0.0, elapsed_s),
+        _io("client backend", "temp", temp, 0.0, elapsed_s),
+    ]
+    return _table(
+        "io-function-filetype",
+        (
+            "backend_type",
+            "file_class",
+            "read_bytes",
+            "reads_per_s",
+            "write_bytes",
+            "writes_per_s",
+        ),
+        io,
+    )
+
+
+def _objects(
+    segments: tuple[tuple[str, str, float, float], ...],
+    spaces: tuple[tuple[str, float, float], ...],
+    mean_ms: float,
+) -> Iterator[ReportTable]:
+    """Yield the tables of relations and tablespaces."""
+    yield _table(
+        "segments-reads",
+        ("relation", "database", "tablespace", "kind", "reads"),
+        [(name, "app", "pg_default", kind, n) for name, kind, n, _ in segments],
+    )
+    yield _table(
+        "segments-read-time",
+        ("relation", "database", "tablespace", "kind", "read_time_ms"),
+        [(name, "app", "pg_default", kind, n * mean_ms) for name, kind, n, _ in segments],
+    )
+    yield _table(
+        "segments-writes",
+        ("relation", "database", "tablespace", "kind", "writes"),
+        [(name, "app", "pg_default", kind, n) for name, kind, _, n in segments],
+    )
+    yield _table(
+        "io-tablespaces",
+        ("tablespace", "reads", "read_ms", "writes"),
+        [(name, n, ms, 0.0) for name, n, ms in spaces],
+    )
+
+
+def _report(tables: tuple[ReportTable, ...], cores: int, elapsed_s: float) -> AwrReport:
+    """Return a report of these tables."""
     return AwrReport(
         pgflash_version="0",
         head=PeriodHead(

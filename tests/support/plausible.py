@@ -8,6 +8,7 @@ whatever pgflash makes in a process of tests, and fails the test that made it.
 
 import functools
 import math
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -74,6 +75,10 @@ def hold_report(report: AwrReport) -> None:
         told = any(one.rule == WRONG_SUMS and one.table == table.id for one in report.findings)
         if table.id in SUMS and table.rows and not told:
             hold_sum(table, SUMS[table.id])
+    for one in report.findings:
+        assert one.cost is None or 0 <= one.cost <= 1 + TOLERANCE, one
+        shares = re.findall(r"([\d.,]+)\s%\sof", " ".join((one.sentence, *one.evidence)))
+        assert all(float(share.replace(",", "")) <= 100 for share in shares), one
 
 
 def hold_sum(table: ReportTable, column: str) -> None:

@@ -45,6 +45,56 @@ def latency(*, count: int, mean_ms: float, transaction: str = "") -> Latency:
     )
 
 
+#: What sessions of each attempt wait for.
+_WAITS = (
+    WaitCount(wait_class=WaitClass.USER_IO, event="IO:DataFileRead", samples=1000),
+    WaitCount(wait_class=WaitClass.COMMIT, event="LWLock:WALWrite", samples=700),
+    WaitCount(wait_class=WaitClass.CPU, event="CPU", samples=300),
+    WaitCount(wait_class=WaitClass.IDLE, event="Client:ClientRead", samples=5000),
+    WaitCount(wait_class=WaitClass.SYSTEM_IO, event="IO:DataFileWrite", samples=50),
+)
+
+
+def _seconds(tpm: float, measured_s: int) -> tuple[Second, ...]:
+    """Return the throughput and the response times of each second."""
+    return tuple(
+        Second(
+            at_s=i,
+            transactions=round(tpm / 60) + i % 3 * 5,
+            mean_ms=60_000 * 16 / tpm,
+            p95_ms=120_000 * 16 / tpm + i % 4,
+        )
+        for i in range(measured_s)
+    )
+
+
+def _cache_use(flash: int, blocks: int) -> CacheUse:
+    """Return the state of the cache at the end."""
+    return CacheUse(
+        mode="serve",
+        mode_reason="",
+        size_bytes=2**30,
+        slots=131_072,
+        used_slots=100_000,
+        counters={"hits": flash, "misses": blocks - flash, "inserts": 5000},
+        gauges={"flash_read_mean_ms": 0.2, "disk_read_mean_ms": 14.0},
+    )
+
+
+def _cache_seconds(flash: int, blocks: int, measured_s: int) -> tuple[CacheSecond, ...]:
+    """Return the use of the cache in each second."""
+    return tuple(
+        CacheSecond(
+            at_s=float(i),
+            hits=round(flash * i / measured_s),
+            misses=round((blocks - flash) * i / measured_s),
+            page_cache_reads=0,
+            used_slots=90_000 + i,
+        )
+        for i in range(measured_s)
+    )
+
+
 def attempt(
     approach: Approach,
     *,
@@ -59,15 +109,7 @@ def attempt(
     transactions = round(tpm * measured_s / 60)
     blocks = transactions * 2
     flash = round(blocks * hit_ratio) if approach.cache else 0
-    cache = CacheUse(
-        mode="serve",
-        mode_reason="",
-        size_bytes=2**30,
-        slots=131_072,
-        used_slots=100_000,
-        counters={"hits": flash, "misses": blocks - flash, "inserts": 5000},
-        gauges={"flash_read_mean_ms": 0.2, "disk_read_mean_ms": 14.0},
-    )
+    means_ms = {"new_order": 50.0, "payment": 30.0}
     return Attempt(
         approach=approach.name,
         repeat=repeat,
@@ -81,19 +123,11 @@ def attempt(
         nopm=tpm * 0.45,
         nopm_counted=tpm * 0.45,
         latency=latency(count=transactions, mean_ms=60_000 * 16 / tpm),
-        by_transaction=(
-            latency(count=transactions // 2, mean_ms=50.0, transaction="new_order"),
-            latency(count=transactions // 2, mean_ms=30.0, transaction="payment"),
+        by_transaction=tuple(
+            latency(count=transactions // 2, mean_ms=mean_ms, transaction=name)
+            for name, mean_ms in means_ms.items()
         ),
-        seconds=tuple(
-            Second(
-                at_s=i,
-                transactions=round(tpm / 60) + i % 3 * 5,
-                mean_ms=60_000 * 16 / tpm,
-                p95_ms=120_000 * 16 / tpm + i % 4,
-            )
-            for i in range(measured_s)
-        ),
+        seconds=_seconds(tpm, measured_s),
         cpu=CpuUse(
             cores=2,
             elapsed_s=measured_s,
@@ -113,26 +147,9 @@ def attempt(
             disk=blocks - flash,
             page_cache_known=approach.cache,
         ),
-        cache=cache if approach.cache else None,
-        cache_seconds=tuple(
-            CacheSecond(
-                at_s=float(i),
-                hits=round(flash * i / measured_s),
-                misses=round((blocks - flash) * i / measured_s),
-                page_cache_reads=0,
-                used_slots=90_000 + i,
-            )
-            for i in range(measured_s)
-        )
-        if approach.cache
-        else (),
-        waits=(
-            WaitCount(wait_class=WaitClass.USER_IO, event="IO:DataFileRead", samples=1000),
-            WaitCount(wait_class=WaitClass.COMMIT, event="LWLock:WALWrite", samples=700),
-            WaitCount(wait_class=WaitClass.CPU, event="CPU", samples=300),
-            WaitCount(wait_class=WaitClass.IDLE, event="Client:ClientRead", samples=5000),
-            WaitCount(wait_class=WaitClass.SYSTEM_IO, event="IO:DataFileWrite", samples=50),
-        ),
+        cache=_cache_use(flash, blocks) if approach.cache else None,
+        cache_seconds=_cache_seconds(flash, blocks, measured_s) if approach.cache else (),
+        waits=_WAITS,
         wait_rounds=200,
         wait_hz=10.0,
         wal_bytes=100 * 2**20,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What is advised: the bottleneck, the objects for flash, the way to use it, the plan."""
+"""Advice: the bottleneck, the objects for flash, the way to use it, the plan."""
 
 import itertools
 from dataclasses import replace

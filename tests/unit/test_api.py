@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The library can do all that the command can, by the same names."""
+"""The library can do everything that the command can, by the same names."""
 
 import inspect
 import re

@@ -38,7 +38,7 @@ def contents(wheel: Path) -> dict[str, bytes]:
 
 
 def needed_by(name: str, extras: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Yield the distributions that one needs, by what it declares, and what these need."""
+    """Yield the distributions that one declares as dependencies, and those that these need."""
     from packaging.requirements import Requirement
 
     for text in distribution(name).requires or ():
@@ -50,7 +50,7 @@ def needed_by(name: str, extras: frozenset[str] = frozenset()) -> Iterator[str]:
 
 
 class Installed:
-    """An environment of its own."""
+    """A separate environment."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder, with_pip=False)
@@ -59,7 +59,7 @@ class Installed:
         (self.packages,) = (folder / "lib").glob("python*/site-packages")
 
     def add(self, wheel: Path, needed: set[str]) -> None:
-        """Install a wheel, and from our own environment what it needs."""
+        """Install a wheel, and its dependencies from our own environment."""
         for name in needed:
             for file in distribution(name).files or ():
                 if not file.is_absolute() and ".." not in file.parts:
@@ -84,7 +84,7 @@ class Installed:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of a folder's files, but for what Python compiled."""
+    """Return the bytes of a folder's files, except for Python's compiled ones."""
     files = (one for one in folder.rglob("*") if "__pycache__" not in one.parts)
     return sum(one.stat().st_size for one in files if one.is_file())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Commands, lists, arguments and answers that placement has to understand."""
+"""Commands, lists, arguments and answers that placement must understand."""
 
 import os
 import signal
@@ -66,7 +66,7 @@ def test_a_command_gets_its_new_folder_everywhere() -> None:
     ],
 )
 def test_however_a_command_writes_its_folder_it_is_changed(command: str, changed: str) -> None:
-    """A command that stays as it was would look like one that is there already."""
+    """A command that is left unchanged would look like one that is there already."""
     assert with_folder(command, "/f/b") == changed
 
 
@@ -160,7 +160,7 @@ def test_a_pid_file_that_outlived_its_server_is_not_believed() -> None:
 
 
 def test_a_data_directory_of_root_is_nobodys(tmp_path: Path) -> None:
-    """Or root would work on it as root, and in whatever folder a server says is its own."""
+    """Otherwise root would work on it as root, in any folder that a server claims as its own."""
     if os.geteuid() != 0:
         pytest.skip("only root could become root")
     server = a_data_directory(tmp_path)

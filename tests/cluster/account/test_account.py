@@ -148,7 +148,7 @@ def test_a_dropped_relation_stays_in_the_totals(server: Server) -> None:
         assert one(worker, spaces) >= before["extends"]
 
 
-def test_a_rewritten_relation_begins_anew_and_the_old_file_is_kept(server: Server) -> None:
+def test_a_rewritten_relation_starts_over_and_the_old_file_is_kept(server: Server) -> None:
     with session(server) as worker:
         worker.execute("create table rewritten as select * from item")
         old = relation(worker, "rewritten")
@@ -196,7 +196,7 @@ def test_the_views_agree_with_one_another(server: Server) -> None:
 
 
 class Follower:
-    """Knows what was asked of relations from what it is told to have changed."""
+    """Keeps the calls of relations up to date from the rows that have changed."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
@@ -219,7 +219,7 @@ class Follower:
 
 
 def ask_anything(worker: psycopg.Connection[Any], number: int, random: Random) -> None:
-    """Read, change, make, rewrite and drop tables of one's own."""
+    """Read, change, create, rewrite and drop its tables."""
     statements = (
         "create table if not exists {0} as select n, repeat('x', 300) as pad"
         " from generate_series(1, 2000) n",
@@ -254,7 +254,7 @@ def test_who_is_told_what_changes_knows_what_there_is(server: Server) -> None:
             thread.join()
         for worker in workers:
             worker.close()
-        # Others may write between the two questions; what was once missed would stay so.
+        # Others may write between the two queries; a row that was once missed would stay missing.
         assert eventually(follower.knows_all)
         assert eventually(seldom.knows_all)
         assert eventually(lambda: follower.look() == 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The accounting against everybody else who counts: the kernel, strace, PostgreSQL.
+"""The accounting against all others that count: the kernel, strace, PostgreSQL.
 
 Bytes and calls must agree exactly; times as far as two clocks around the same call can.
 """
@@ -82,13 +82,13 @@ def test_bytes_agree_with_the_kernels_count_of_the_process(server: Server) -> No
     assert read >= 0
     assert read % 128 == 0
     assert read < 100 * 128
-    # What is allocated (16 and later) is not written.
+    # Allocated space (16 and later) is not written.
     written = by_kernel("wchar")
     assert 10_000_000 < counted("write") <= written <= counted("write", "extend")
 
 
 def trace(server: Server, pid: int, folder: Path) -> subprocess.Popen[bytes]:
-    """Trace the file calls of a process; skip the test where that cannot be."""
+    """Trace the file calls of a process; skip the test where that is not possible."""
     if shutil.which("strace") is None:
         pytest.skip("there is no strace: apt-get install strace")
     tracer = subprocess.Popen(
@@ -155,7 +155,7 @@ STATIO = "select {} from pg_statio_user_tables where relname = 'item'"
 
 
 def test_reads_of_a_table_agree_with_pg_statio(server: Server) -> None:
-    # PostgreSQL 15 takes a block that is added for one that is read.
+    # PostgreSQL 15 counts an added block as a read one.
     kinds = ("read", "extend") if server.install.major == 15 else ("read",)
     with session(server) as worker, session(server) as observer:
         for name, column in (("item", "heap_blks_read"), ("item_pkey", "idx_blks_read")):
@@ -186,7 +186,7 @@ def test_relations_agree_with_pg_stat_io(server: Server) -> None:
     )
     with session(server) as worker, session(server) as observer:
         wait_until_alone(worker, observer)
-        # What looking takes is read once: afterwards it is known.
+        # The blocks that the query itself needs are read once: afterwards they are cached.
         for _ in range(2):
             rows(observer, query)
             io(observer)
@@ -217,7 +217,7 @@ def test_relations_agree_with_pg_stat_io(server: Server) -> None:
                 theirs_before[f"{kind}{number}"] or 0
             )
 
-        # How many writes a checkpoint leaves to sessions is not theirs to say.
+        # Sessions cannot know how many writes a checkpoint leaves to them.
         assert ours("bytes") == theirs("_bytes") >= 8192, kind
         if bytes_known:
             assert ours("calls") == theirs("s"), kind
@@ -265,7 +265,7 @@ def wal(connection: psycopg.Connection[Any]) -> tuple[int, int, float]:
 
 def test_wal_agrees_with_postgresql(server: Server) -> None:
     with session(server) as worker:
-        # PostgreSQL counts since the cluster was made, and some processes tell late.
+        # PostgreSQL counts since the cluster was created, and some processes report late.
         apart: list[tuple[int, int]] = []
 
         def settled() -> bool:
@@ -302,7 +302,7 @@ def test_wal_is_written_once_but_for_what_is_wasted(server: Server) -> None:
         went_on = one(worker, f"select pg_wal_lsn_diff('{end['at']}', '{begin['at']}')")
     written = end["write_bytes"] - begin["write_bytes"]
     wasted = end["wastage_bytes"] - begin["wastage_bytes"]
-    # But for the pages that it begins and ends in.
+    # Except for the pages in which it begins and ends.
     assert abs(written - wasted - went_on) <= 2 * 8192
     # 300 commits of some hundred bytes each wrote a page again and again.
     assert wasted > 200 * 8192

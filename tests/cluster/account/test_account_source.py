@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Where the accounting says that a read came from, and whose it was: devices that are known.
+"""The source and the owner of each read in the accounting, on devices that are known.
 
-An emulated disk, the flash cache and io workers each know what they did themselves.
+An emulated disk, the flash cache and io workers each know what they did.
 """
 
 import threading
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.extension
 
 @pytest.fixture(scope="module")
 def slow_disk(pgflash_install: PgInstall) -> Iterator[tuple[Server, Emulator]]:
-    """Return a server whose relations lie on an emulated disk, its delays off."""
+    """Return a server whose relations are on an emulated disk, its delays off."""
     factory = ClusterFactory(pgflash_install)
     server = factory(start=False)
     # The advice asks the kernel about reads of its own choice, at first about all.
@@ -99,14 +99,14 @@ def test_calls_and_times_agree_with_those_of_a_slow_disk(
 def test_sources_that_nobody_was_asked_for_are_told_by_time(
     slow_disk: tuple[Server, Emulator],
 ) -> None:
-    """One table lies on the slow disk, the other in the page cache."""
+    """One table is on the slow disk, the other in the page cache."""
     server, emulator = slow_disk
     space = make_server_dir(server.base / "space")
     with session(server) as worker:
         worker.execute(f"create tablespace memory location '{space}'")
         worker.execute("create table quick tablespace memory as select * from item")
         worker.execute("create index on quick (id) tablespace memory")
-    # A disk without its delays has taught that disks are as fast as memory.
+    # From a disk without delays the cache has learned that disks are as fast as memory.
     server.stop()
     emulator.on()
     server.start(emulator.env)
@@ -178,7 +178,7 @@ def test_reads_that_flash_serves_agree_with_the_cache(
         )
         for source in ("disk", "flash", "page cache")
     }
-    # The cache begins to serve after the accounting, and is asked a query later.
+    # The cache begins to serve after the accounting, and is read a query later.
     assert by_source["flash"] > 100
     flash_bytes = total(
         {key: row for key, row in counts.items() if row["source"] == "flash"}, "bytes"

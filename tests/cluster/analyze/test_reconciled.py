@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The report's times between what the device says it took and what the load's own driver waited.
+"""The report's times lie between the device's own times and the waits of the load's driver.
 
-Three sessions read a table on a disk that takes milliseconds, and sleep.  The report cannot
-know less than the disk by its own clock, nor more than the driver by his, around his calls.
-What is between the two is the way there and back, which gets longer on a busy machine; both
-limits hold on any.  What the sampler saw agrees with what was timed, in the time that it saw.
+Three sessions read a table on a disk that takes milliseconds, and sleep.  The report cannot show
+less time than the disk took by its own clock, nor more than the driver by its clock around the
+calls.  The difference between the two is the way there and back, which gets longer on a busy
+machine; both limits hold on any machine.  The sampler agrees with the timed waits, for the time
+that it sampled.
 """
 
 import threading
@@ -51,7 +52,7 @@ class Measured:
     device: OperationStats
     #: Seconds that the driver's sessions spent in their calls, by what they called.
     driver_s: dict[str, float]
-    #: Seconds that all others who asked the server spent at it.
+    #: Seconds that all other clients of the server spent in it.
     others_s: float
     report: AwrReport
 
@@ -64,7 +65,7 @@ class Measured:
 def measured(pgflash_install: PgInstall) -> Iterator[Measured]:
     factory = ClusterFactory(pgflash_install)
     server = factory(start=False)
-    # A session makes its reads itself: those of an io worker are no wait of the session's.
+    # A session makes its reads itself: reads of an io worker are not waits of the session.
     own = {"io_method": "sync"} if pgflash_install.major >= 18 else {}
     server.configure({**SETTINGS, **own, "shared_preload_libraries": "pgflash"})
     space = make_server_dir(server.base / "space")
@@ -116,7 +117,7 @@ def await_end_of_sessions(server: Server) -> None:
 
 
 def drive(server: Server) -> dict[str, float]:
-    """Have some sessions at work at once; return the seconds they waited for their calls."""
+    """Run some sessions at once; return the seconds that they waited for their calls."""
     spent: dict[str, float] = defaultdict(float)
     lock = threading.Lock()
 
@@ -177,7 +178,7 @@ def test_reads_are_between_the_device_s_and_the_driver_s(measured: Measured) -> 
 def test_what_was_sampled_agrees_with_what_was_timed(measured: Measured) -> None:
     found = numbers(measured.report, "db-time", "total_s")
     exact_s = found["DB time"]
-    # Of a moment without a look samples say nothing: any session may have been at work.
+    # For a moment without a sample nothing is known: any session may have been active.
     unseen_s = SESSIONS * (found["elapsed"] - found["covered by the sampler"])
     assert -0.2 * exact_s - unseen_s < found["DB time by samples alone"] - exact_s < 0.2 * exact_s
     unexplained_s = found["not explained by the rows above"]

@@ -58,7 +58,7 @@ def devices(cached: CachedServer) -> list[Row]:
 
 @pytest.fixture
 def striped(pgflash_install: PgInstall, factory: ClusterFactory) -> CachedServer:
-    """A server that is not started, its cache on three files of 16 MB."""
+    """A server that is not started, with its cache on three files of 16 MB."""
     cached = create_cached(factory, pgflash_install, start=False)
     cached.server.configure(
         {
@@ -83,7 +83,7 @@ def hits_of_reading(cached: CachedServer) -> int:
 
 
 def warm(cached: CachedServer, *, hits: int = 600) -> None:
-    """Read until most of what is read is cached: a writer that is late leaves out a lot."""
+    """Read until most of the blocks are cached: a slow writer leaves out many."""
     assert eventually(lambda: hits_of_reading(cached) > hits)
 
 
@@ -182,7 +182,9 @@ def test_a_device_that_hangs_costs_no_query_more_than_the_deadline(
     fill_tables(cached)
     assert eventually(lambda: hits_of_reading(cached) > 300)
     with cached.server.connect() as connection:
-        connection.execute("select pad from item where id = 1")  # and what a session reads once
+        connection.execute(
+            "select pad from item where id = 1"
+        )  # and the blocks that a session reads once
 
         def a_query_meets_it() -> bool:
             """Let the device hang; say whether a query met it.
@@ -202,7 +204,8 @@ def test_a_device_that_hangs_costs_no_query_more_than_the_deadline(
                     ).fetchone()
                 return timed_out() or devices(cached)[0]["state"] == "bypassed"
 
-            # As long as the emulator can: had a query to wait for the device, it would be over.
+            # As long as the emulator can: a query that had to wait for the device would exceed its
+            # time.
             cached.emulator.stall("flash", seconds=120)
             try:
                 assert eventually(is_over)

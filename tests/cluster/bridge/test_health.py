@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Flash that stalls, is slow, recovers, or must not be written much."""
+"""Flash that stalls, is slow, recovers, or may be written only little."""
 
 import itertools
 import time
@@ -20,16 +20,16 @@ ROWS = 20_000
 BYPASSED = "is bypassed now: a read of it was not done in time"
 IN_USE_AGAIN = "is in use again"
 
-#: Rows that are read: each in a block of its own, as far as there are so many.
+#: Rows that are read: each in a different block, as far as there are so many.
 NUMBERS = range(600)
 
 
 def make_cached(factory: ClusterFactory, install: PgInstall, **settings: str) -> CachedServer:
-    """Start a server whose data and whose cache file lie on emulated devices, without delays."""
+    """Start a server whose data and whose cache file are on emulated devices, without delays."""
     cached = create_cached(
         factory,
         install,
-        # A busy machine must not pass for a device that hangs.
+        # A busy machine must not be taken for a device that hangs.
         settings={"autovacuum": "off", "pgflash.read_deadline": "2s", **settings},
     )
     with cached.server.connect() as connection:
@@ -56,7 +56,7 @@ def read(cached: CachedServer, numbers: range = NUMBERS) -> list[int]:
 
 
 def write(cached: CachedServer, numbers: range, version: int) -> None:
-    """Write rows, and see to it that their blocks reach their file."""
+    """Write rows, and make sure that their blocks reach their file."""
     with cached.server.connect() as connection:
         connection.autocommit = True
         for number in numbers:
@@ -91,7 +91,7 @@ def hits_of_reading(cached: CachedServer, numbers: range = NUMBERS) -> int:
 
 
 def stall_and_change(cached: CachedServer) -> None:
-    """Let the flash stall, write rows that it holds, and let it answer again."""
+    """Make the flash stall, write rows that it holds, and let it answer again."""
     require_deadline(cached)
     assert eventually(lambda: hits_of_reading(cached) > 400)
     assert eventually(lambda: bool(device(cached)["state"] == "in use"))
@@ -127,7 +127,7 @@ def test_a_stalled_device_is_bypassed_and_comes_back_warm(
     versions = read(cached)
     assert versions == [1 if number % 3 == 0 else 0 for number in NUMBERS]
     after = cached.view()
-    # Warm: most of what is read was there all the time.
+    # Warm: most of the blocks were there all the time.
     assert after["hits"] - before["hits"] > 300
     assert eventually(lambda: log_count(cached, BYPASSED) == log_count(cached, IN_USE_AGAIN))
     assert_never_stale(cached, compared_min=300, go_on=lambda: read(cached))
@@ -153,7 +153,7 @@ def test_a_device_slower_than_the_disk_is_bypassed_until_it_recovers(
     )
     assert eventually(lambda: hits_of_reading(cached, range(500)) > 350)
     cached.emulator.on()
-    # What the disk takes: rows that were not read yet.
+    # The disk's time: rows that were not read yet.
     read(cached, range(1000, 1400))
     assert device(cached)["state"] == "in use"
 
@@ -174,7 +174,7 @@ def test_a_device_slower_than_the_disk_is_bypassed_until_it_recovers(
 
     cached.emulator.slow("flash", factor=1)
     assert eventually(lambda: bool(device(cached)["state"] == "in use"))
-    # A machine that stands still passes for slow flash for a moment.
+    # A machine that stands still looks like slow flash for a moment.
     assert eventually(lambda: hits_of_reading(cached, range(50)) > 20)
     assert log_count(cached, "is bypassed now: reads of it took longer") >= 1
     compared, mismatched = cached.verify()
@@ -199,7 +199,7 @@ def test_the_write_budget_holds_under_load(
     view = cached.assert_serving()
     seconds = time.monotonic() - begun
     allowed = budget / 86400 * (300 + seconds)
-    # Beyond it, what was under way when the budget ran out: a ring of blocks.
+    # Beyond it, the blocks under way when the budget ran out: one ring.
     assert view["flash_write_bytes"] <= allowed + 64 * 8192
     assert view["flash_write_bytes"] > budget / 86400 * 300 * 0.9
     assert view["flash_write_bytes_day"] == view["flash_write_bytes"]

@@ -19,7 +19,7 @@ from support.shim import compile_shim
 from support.tpcb import load_tpcb, run_tpcb
 
 MB = 1024 * 1024
-#: What the server rounds the size of its shared memory up to.
+#: The server rounds the size of its shared memory up to a multiple of this.
 PAGE = 8192
 SMALL, LARGE, MAX = "16MB", "32MB", "64MB"
 
@@ -49,7 +49,7 @@ def cached(pgflash_install: PgInstall) -> Iterator[CachedServer]:
 
 
 def read_all(cached: CachedServer) -> None:
-    """Read every block, in no order: in order it would be a scan, which is not put in."""
+    """Read every block in random order: in order it would be a scan, which is not cached."""
     with cached.server.connect() as connection:
         for i in range(1, ROWS, 13):
             connection.execute("select pad from item where id = %s", [i * 7919 % ROWS + 1])
@@ -66,7 +66,7 @@ def hit_ratio(cached: CachedServer) -> float:
 
 
 def reads(cached: CachedServer) -> tuple[int, int]:
-    """Return hits and misses so far; what the catalogs cost is no matter here."""
+    """Return hits and misses so far; those of the catalogs do not matter here."""
     with cached.server.connect() as connection:
         row = connection.execute(
             "select coalesce(sum(hits), 0)::int, coalesce(sum(misses), 0)::int"
@@ -77,7 +77,7 @@ def reads(cached: CachedServer) -> tuple[int, int]:
 
 
 def cache_all(cached: CachedServer) -> float:
-    """Read until nearly all is cached, and return the share: a writer that is late leaves some."""
+    """Read until nearly all is cached, and return the share: a slow writer leaves some out."""
     ratio = 0.0
 
     def is_cached() -> bool:
@@ -186,7 +186,7 @@ def test_a_full_device_leaves_the_cache_as_it_was(
     cached.create_extension()
     reload_settings(cached, cache_size=LARGE)
     assert eventually(lambda: "no room to grow the cache from 16 to 32 MB" in log(cached))
-    # What was taken is given back.
+    # The disk space is returned.
     assert eventually(lambda: cached.cache_file.stat().st_size == 17 * MB)
     view = cached.assert_serving()
     assert view["size_bytes"] == 16 * MB
@@ -244,7 +244,8 @@ def shared_bytes(server: Server) -> int:
     return total
 
 
-#: Bytes a block from 200 MB on; below it a floor under what all blocks share (see layout_test.c).
+#: Bytes a block from 200 MB on; below that, the parts that all blocks share have a floor (see
+#: layout_test.c).
 LIMIT_FROM = 200 * MB
 FLOOR = 22, 160 * 1024
 
@@ -253,7 +254,7 @@ def test_a_block_takes_at_most_28_bytes_of_memory(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     cached = create_cached(cluster, pgflash_install, start=False)
-    # Without cache and advice all else is there: accounting, sampler, snapshots.
+    # Without cache and advice all the rest is there: accounting, sampler, snapshots.
     cached.server.configure({"pgflash.cache_file": None, "pgflash.advice": "off"})
     cached.start()
     without = shared_bytes(cached.server)
@@ -268,10 +269,10 @@ def test_a_block_takes_at_most_28_bytes_of_memory(
         cached.server.stop()
         assert view["slots"] == size_mb * 128
         if size_mb * MB >= LIMIT_FROM:
-            # The server's memory is a number of whole pages, without the cache as well.
+            # The server's memory is a whole number of pages, without the cache as well.
             assert 16 < (taken - PAGE) / view["slots"] <= 28, f"{size_mb} MB: {taken} bytes"
             assert view["metadata_bytes_per_block"] <= 28
         else:
             assert 16 * view["slots"] < taken <= FLOOR[0] * view["slots"] + FLOOR[1]
-        # What the view says is all of it, but for the ends of pages.
+        # The view shows all of it, except for the ends of pages.
         assert abs(taken - view["metadata_bytes"]) < 16 * 1024, (size_mb, taken, view)

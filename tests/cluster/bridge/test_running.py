@@ -83,7 +83,7 @@ def difference(server: CachedServer, action: Callable[[], object]) -> Row:
 
 
 def warm(server: CachedServer) -> None:
-    """Read until most of what is read is cached: a writer that is late leaves out a lot."""
+    """Read until most of the blocks are cached: a slow writer leaves out many."""
     assert eventually(lambda: difference(server, lambda: read_at_random(server))["hits"] > 300)
 
 
@@ -135,7 +135,7 @@ def test_a_scan_that_is_served_from_flash_is_read_ahead_of(cached: CachedServer)
         pytest.skip("without Linux AIO nothing is read ahead")
     verified = {"pgflash.verify": "all"}
     if cached.server.install.major >= 18:
-        # Of io workers none sees a scan without gaps.
+        # No io worker sees a scan without gaps.
         verified["io_method"] = "sync"
     cached.server.stop()
     cached.server.configure(verified)
@@ -153,7 +153,7 @@ def test_a_scan_that_is_served_from_flash_is_read_ahead_of(cached: CachedServer)
             grown["hits"] > blocks * 9 // 10
             # Nobody waited for a block that had come by the time it was asked for.
             and timed < grown["hits"] // 2
-            # And little was read for nothing.
+            # And few blocks were read in vain.
             and grown["flash_reads"] < grown["hits"] * 11 // 10
         )
 
@@ -163,7 +163,7 @@ def test_a_scan_that_is_served_from_flash_is_read_ahead_of(cached: CachedServer)
 
 
 def fill_item(server: CachedServer) -> None:
-    """Bring nearly all blocks of the table to flash, in an order that is no scan."""
+    """Bring nearly all blocks of the table to flash, in an order that is not a scan."""
 
     def missing() -> int:
         with server.server.connect() as connection:
@@ -221,11 +221,11 @@ def test_a_session_that_reads_flash_shows_it_as_its_wait(cached: CachedServer) -
     expected = "LWLock" if cached.server.install.major < 17 else "Extension"
     with cached.server.connect() as reader, cached.server.connect() as watcher:
         watcher.autocommit = True
-        # The watcher has all it needs before the device stalls, or it would wait, too.
+        # The watcher has read all it needs before the device stalls, or it would wait, too.
         watch_reads(reader, watcher)
 
         def seen() -> bool:
-            # Not so long that the device would be bypassed, and longer than it takes to look.
+            # Too short for the device to be bypassed, and longer than the watcher needs.
             cached.emulator.stall("flash", seconds=0.8)
             return (expected, "FlashCacheRead") in watch_reads(reader, watcher)
 
@@ -318,7 +318,7 @@ def test_a_stopped_server_leaves_no_lock_on_its_cache_file(cached: CachedServer)
 
 
 def shows(server: CachedServer, setting: str) -> str:
-    """Return what a new session has for a setting."""
+    """Return the value of a setting in a new session."""
     with server.server.connect() as connection:
         row = connection.execute("select current_setting(%s)", [setting]).fetchone()
     assert row is not None
@@ -364,7 +364,7 @@ def test_flipped_bits_are_noticed_counted_and_never_served(cached: CachedServer)
         read_at_random(cached)
         return bool(cached.view()["mode"] == "offline")
 
-    # So many are no accident: the device is not to be trusted.
+    # So many errors are no accident: the device cannot be trusted.
     assert eventually(is_given_up)
     view = cached.view()
     assert view["corrupt_slots"] > 0
@@ -377,7 +377,7 @@ def test_a_cache_file_that_was_cut_off_gives_misses(cached: CachedServer) -> Non
     warm(cached)
     os.truncate(cached.cache_file, SLOTS_OFFSET)
     read_at_random(cached)
-    # A write of the writer's makes the file long again, with zeros in between.
+    # A write by the writer makes the file long again, with zeros in between.
     view = cached.view()
     assert view["flash_read_errors"] + view["corrupt_slots"] > 0
     assert eventually(

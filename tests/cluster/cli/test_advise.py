@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash advise on a live server: sizes, room and identity come from it."""
+"""pgflash advise on a live server, which supplies sizes, free space and identity."""
 
 import json
 from collections.abc import Iterator

@@ -2,6 +2,7 @@
 """pgflash cache and pgflash check, as a DBA types them, with options as psql has them."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -61,7 +62,7 @@ def test_the_mode_is_set_and_offline_asks_first(
     command = ("cache", *options(cached), "mode")
     output(capsys, *command, "passthrough")
     assert cached.view()["mode"] == "passthrough"
-    # The server may be named behind the word, too, and that name counts.
+    # The server may also be named after the subcommand, and that name takes precedence.
     output(capsys, "cache", "-d", "nowhere", "mode", "serve", *options(cached))
     assert cached.view()["mode"] == "serve"
     output(capsys, *command, "passthrough")
@@ -119,6 +120,31 @@ def test_check_fails_when_the_cache_does_not_serve(
     assert main(["check", *options(cached)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("warning cache-mode, flash cache: The cache is in mode passthrough")
+
+
+def test_check_names_the_workers_for_which_there_is_no_place(
+    cached: CachedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def restart(places: int) -> None:
+        cached.server.stop()
+        cached.server.configure({"max_worker_processes": str(places)})
+        cached.start()
+
+    def workers() -> tuple[str, str]:
+        main(["check", "--format", "json", *options(cached)])
+        found = json.loads(capsys.readouterr().out)
+        (one,) = [one for one in found if one["rule"] == "cache-workers"]
+        return one["outcome"], one["sentence"]
+
+    restart(3)
+    try:
+        outcome, told = workers()
+        assert outcome == "warning"
+        assert re.fullmatch(r'The background workers? .*"pgflash.*" (is|are) not running.', told)
+    finally:
+        restart(16)
+        cached.await_serving()
+    assert eventually(lambda: workers()[0] == "good")
 
 
 def test_a_server_without_pgflash_is_told_from_one_that_is_ill(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash devices and pgflash doctor, against a server whose parts lie on two devices."""
+"""pgflash devices and pgflash doctor, against a server whose parts are on two devices."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture(scope="module")
 def in_memory() -> Iterator[Path]:
-    """A folder of the server's on another file system than its data."""
+    """A folder of the server on another file system than its data."""
     if not MEMORY.is_dir():
         pytest.skip("this machine has no file system in memory")
     folder = Path(tempfile.mkdtemp(prefix="pgflash-test-", dir=MEMORY))
@@ -161,7 +161,7 @@ def test_the_doctor_finds_what_is_wrong_with_a_server_and_changes_nothing(
     (lost,) = [one for one in found["lasting"] if one["outcome"] == "critical"]
     assert "wal" in lost["sentence"]
     assert "tablespace fast" in lost["sentence"]
-    # The default for disks, and the tablespace is memory: as a read goes, that is flash.
+    # The default is for disks, and the tablespace is memory: for reads, memory counts as flash.
     (cost,) = [one for one in found["random-page-cost"] if one["subject"] == "fast"]
     assert cost["outcome"] == "warning"
     with server.connect() as connection:
@@ -174,7 +174,7 @@ def test_the_doctor_finds_what_is_wrong_with_a_server_and_changes_nothing(
         assert cost["outcome"] == "good"
         connection.execute("alter tablespace fast reset (random_page_cost)")
         assert connection.execute("select name, setting from pg_settings").fetchall() == before
-    # What this machine is really set to is what was said.
+    # The command reported what this machine is really set to.
     swappiness = Path("/proc/sys/vm/swappiness").read_text().strip()
     (said,) = found["swappiness"]
     assert swappiness in said["sentence"] or "no swap" in said["sentence"]
@@ -186,7 +186,7 @@ def test_checkpoints_clients_and_programs_are_those_of_the_server(server: Server
     with server.connect() as connection:
         before = read_server(connection)
         assert before.checkpoints is not None
-        # A new file of WAL each time: a checkpoint of nothing is not one.
+        # A new WAL file each time: without WAL there is no checkpoint.
         for _number in range(3):
             connection.execute("select pg_switch_wal()")
             connection.execute("checkpoint")

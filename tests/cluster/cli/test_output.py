@@ -17,17 +17,17 @@ from support.patience import until
 from support.terminal import PGFLASH, terminal
 
 WIDTH = 80
-#: Wide enough for tables that go on below on a narrow terminal.
+#: Wide enough for tables that a narrow terminal would continue below.
 WIDE = 132
 LONG_NAME = "orders_of_every_customer_by_their_names_and_numbers_of_2026"
 NUMBER = re.compile(r"[<>]*-?\d[\d,]*(\.\d+)?")
-#: What the same command prints again, for the snapshots are kept.
+#: Commands that print the same again, since the snapshots are kept.
 SAME = [
     ("report", "--from", "1", "--to", "2", "--zeros", "--oracle"),
     ("compare", "1..2", "2..3"),
     ("baseline",),
 ]
-#: What changes from one time to the next, as do ages and probes.
+#: Commands whose output changes from one time to the next, such as ages and probes.
 OTHERS = [
     ("snapshots",),
     ("cache",),
@@ -63,7 +63,7 @@ def dsn(pgflash_install: PgInstall) -> Iterator[str]:
 def printed(dsn: str, words: tuple[str, ...], columns: int) -> str:
     server = () if words[0] in ALONE else ("-d", dsn)
     environment = {"PAGER": "cat", "PGFLASH_CONFIG": "", "COLUMNS": None, "LINES": None}
-    # What takes long says so on standard error, and wipes it away.
+    # A long operation reports its progress on standard error, and erases it.
     command = ("sh", "-c", 'exec "$@" 2>/dev/null', "sh", *PGFLASH, *words, *server)
     with terminal(command, columns=columns, environment=environment) as one:
         text = one.rest()
@@ -103,7 +103,7 @@ def test_every_number_of_a_wide_terminal_is_whole_on_a_narrow_one(
 def test_a_program_reads_one_line_for_each_check(
     dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of two calls in a row one may already know what the other could not."""
+    """The second of two calls may know what the first could not."""
 
     def agree() -> bool:
         assert main(["check", "-d", dsn, "--format", "json"]) in (0, 1)

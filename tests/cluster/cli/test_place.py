@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash place and pgflash plan, as they are typed."""
+"""pgflash place and pgflash plan, as users type them."""
 
 import csv
 import getpass
@@ -43,13 +43,13 @@ def folder(placed: PlacedServer) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def state(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where plans are kept that have no file of their own."""
+    """The folder for plans that are not given a file."""
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     return folder / "pgflash" / "plans"
 
 
 def said(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
-    """Run a command line that must end with a code, and return all that it said."""
+    """Run a command line that must exit with a code, and return all that it printed."""
     assert main(list(words)) == code, capsys.readouterr()
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
@@ -102,7 +102,7 @@ def test_what_is_done_is_kept_in_a_plan_that_is_listed_shown_and_undone(
         csv.DictReader(io.StringIO(said(capsys, 0, "plan", "show", str(path), "--format", "csv")))
     )
     assert rows[1]["name"] == "public.stock_pkey"
-    # A second apply has nothing to do, and says so.
+    # A second apply has nothing to do, and reports that.
     assert "nothing to do" in said(capsys, 0, "plan", "apply", str(path), *dsn, "--yes")
     said(capsys, 0, "plan", "undo", str(path), *dsn, "--yes")
     assert tablespace_of(placed, "stock") == "pg_default"
@@ -129,7 +129,7 @@ def test_the_wal_moves_by_command(
 def test_a_plan_that_was_carried_out_before_is_asked_for_again(
     capsys: pytest.CaptureFixture[str], placed: PlacedServer, folder: Path
 ) -> None:
-    """It would stop the server: what was agreed to once is not agreed to for ever."""
+    """It would stop the server: each run needs its own consent."""
     plan, wal = str(folder / "again.json"), str(placed.server.base / "again")
     dsn = ("--dsn", placed.dsn)
     said(capsys, 0, "place", "wal", "--on", wal, *dsn, "--yes", "--plan", plan)
@@ -142,7 +142,7 @@ def test_a_plan_that_was_carried_out_before_is_asked_for_again(
 def test_the_commands_of_a_plan_are_shown_before_anybody_agrees(
     capsys: pytest.CaptureFixture[str], placed: PlacedServer
 ) -> None:
-    """They run as who carries it out; nothing of them may hide from who reads them."""
+    """They run as the user who applies the plan; no part may be hidden from a reader."""
     user = getpass.getuser()
     options = {"stop_command": "systemctl stop db; rm x\r\x1b[2K", "start_command": "start db"}
     folder = placed.server.base / "commanded"

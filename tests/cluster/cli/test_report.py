@@ -71,7 +71,7 @@ def table(report: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def row(report: dict[str, Any], name: str, first: str) -> dict[str, Any]:
-    """Return the row of a table whose first cell is that."""
+    """Return the row of a table with this first cell."""
     for one in table(report, name):
         if next(iter(one.values())) == first:
             return one
@@ -99,7 +99,8 @@ def test_the_table_that_was_read_leads_the_ranking(server: Server, report: dict[
             "select pg_relation_size(%s) / 8192", (f'"{HOSTILE}"',)
         ).fetchone()
     assert found is not None
-    # Each scan reads the table, as shared_buffers holds but a part of it; a call may read several.
+    # Each scan reads the table, since shared_buffers holds only a part of it; a call may read
+    # several blocks.
     read_bytes = row(report, "load-profile", "data read")["total"]
     assert read_bytes > 0.8 * 8192 * int(found[0]) * TRANSACTIONS / 2
 
@@ -136,7 +137,7 @@ def test_text_fits_and_the_page_is_safe(server: Server, tmp_path: Path) -> None:
     command(server, "report", "-o", str(path))
     page = Page(path.read_text())
     assert HOSTILE in page.text
-    # The page's own script alone, which is no file's, and not the table named like one.
+    # Only the page's own script, which is not a file, and not the table that is named like one.
     assert [attributes for tag, attributes in page.tags if tag == "script"] == [{}]
     (script,) = page.scripts
     assert "alert" not in script

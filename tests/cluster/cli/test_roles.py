@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The role of docs/guide/roles.md: what each command works with, and what it says of more."""
+"""The role of docs/guide/roles.md: the rights that commands need, and their words about others."""
 
 import os
 import re
@@ -30,7 +30,7 @@ KEEPER = (
     "watching.pgflash_baseline_drop(text) to {role}"
 )
 
-#: Commands by the rights that are the least they work with.
+#: Commands by the least rights with which they work.
 LEAST = {
     "report": READER,
     "snapshots": SNAPSHOTS_READER,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash version: what works together, and what an upgrade has left to do."""
+"""pgflash version: which versions work together, and which steps of an upgrade are left."""
 
 import json
 import platform

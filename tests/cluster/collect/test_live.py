@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A server read once a second, with the extension and without: what is read is what it counts."""
+"""A server read once a second, with the extension and without: the values are those it counts."""
 
 import time
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def plain(pg_install: PgInstall) -> Iterator[Server]:
 
 
 def over(server: Server) -> tuple[LiveReader, Sample]:
-    """Return what happened while a session slept and another committed 50 times and read."""
+    """Return the activity while a session slept and another committed 50 times and read."""
     with connect(server.conninfo()) as connection, sleeping(server):
         reader = LiveReader(connection)
         await_look(reader)  # which sees who is asleep
@@ -56,7 +56,7 @@ def over(server: Server) -> tuple[LiveReader, Sample]:
                 other.execute("select txid_current()")
             other.execute("checkpoint")
             other.execute("select count(*) from t")
-        # A session hands in the last of what it counted when it ends.
+        # A session reports its last counts when it ends.
         there = "select from pg_stat_activity where pid = %s"
         assert eventually(lambda: not connection.execute(there, [pid]).fetchall())
         await_look(reader)
@@ -66,7 +66,7 @@ def over(server: Server) -> tuple[LiveReader, Sample]:
 
 
 def await_look(reader: LiveReader) -> None:
-    """Wait for the sampler's next look, where there is a sampler."""
+    """Wait for the sampler's next sample, if there is a sampler."""
     newest = reader._newest_look()
     assert newest is None or eventually(lambda: reader._newest_look() != newest)
 
@@ -79,7 +79,7 @@ def test_a_second_of_a_server_with_the_extension(with_extension: Server) -> None
     assert server.cores
     assert server.missing == {}
     assert found.commits_s * found.elapsed_s >= 50
-    # One session slept all the time, in every look; another was at work for an instant.
+    # One session slept all the time, in every sample; another was active for an instant.
     assert found.aas is not None
     assert found.aas["Application"] == pytest.approx(1.0)
     assert "Idle" not in found.aas

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A stock server, of every major, is collected from outside; what it lacks is said."""
+"""A stock server, of every major version, is read from outside; what it lacks is named."""
 
 import os
 import signal
@@ -20,7 +20,8 @@ from support.cached import has_contrib
 from support.cluster import ClusterFactory
 from support.patience import eventually
 
-#: What differs between majors is tried on each of them, though the extension is not needed.
+#: Differences between major versions are tested on each of them, though the extension is not
+#: needed.
 every_major = pytest.mark.extension
 
 
@@ -72,7 +73,7 @@ def test_every_section_is_there_or_explained(server: Server, tmp_path: Path) -> 
         for name, since in {"stat_io": 16, "checkpointer": 17}.items():
             assert (name in sections) == (server.install.major >= since)
             assert (name in said) == (server.install.major < since)
-        # The machine is ours, since our session's process is seen here.
+        # The server is on this machine, since our session's process is visible here.
         assert {"host_cpu", "host_memory", "host_disks", "host_state"} <= set(sections)
 
         # 20,000 rows of 500 bytes are at least 1,250 pages, with buffers for 128.

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
     reason="the emulator is not built",
 )
 
-#: How long between two looks at a condition that is waited for.
+#: The time between two checks of a condition that is waited for.
 POLL_S = 0.01
 
 #: Each page of the table holds one row, so a ctid names a page.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The micro and load workloads on a real server, and the checks that must find what is wrong."""
+"""The micro and load workloads on a real server, and the checks that must find faults."""
 
 import tempfile
 import threading
@@ -138,7 +138,7 @@ def test_one_wrong_row_is_found(server: Server, wrong: str, right: str) -> None:
 
 @contextmanager
 def unindexed(server: Server, index: str) -> Iterator[psycopg.Connection[Any]]:
-    """Yield a session whose new rows an index does not get to know."""
+    """Yield a session whose new rows are missing from an index."""
     ready = f"UPDATE pg_index SET indisready = %s WHERE indexrelid = '{index}'::regclass"
     with server.connect() as connection:
         connection.execute(ready.encode(), [False])
@@ -219,7 +219,7 @@ def test_a_load_brings_every_batch_and_archives_it_twice(server: Server) -> None
 
 
 def test_no_batch_begins_while_the_archiver_is_behind(server: Server) -> None:
-    """The archiver stands still: the load must not run away from it, and goes on after it."""
+    """The archiver stands still: the load must wait for it, and continues after it."""
     with server.connect() as connection:
         connection.execute("DELETE FROM load.lineitem WHERE batch > 0")
         connection.execute("TRUNCATE load.orders")

@@ -28,7 +28,7 @@ from support.runs import attempt as one_attempt
 
 STOCK = "approaches=baseline,wal-on-flash,hot-objects,all-on-flash"
 
-#: Everything that an approach can place elsewhere, at once.
+#: Everything that an approach can place elsewhere, all together.
 OWN = """
 name = "own"
 title = "An own scenario"
@@ -115,7 +115,7 @@ def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -
     names = ["baseline", "wal-on-flash", "hot-objects", "all-on-flash"]
     assert list(result["approaches"]) == names
     assert list(result["ratios"]) == [f"{name}/baseline" for name in names[1:]]
-    # An array's read takes milliseconds, so no noise can turn these two around.
+    # An array's read takes milliseconds, so no noise can reverse the order of these two.
     assert result["ratios"]["all-on-flash/baseline"] > 2
     assert result["emulated_devices"] == ["sas15k-raid10-8", "nvme"]
 
@@ -139,7 +139,7 @@ def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -
     assert everything.reads.flash == everything.reads.blocks
     assert everything.reads.mean_ms < baseline.reads.mean_ms
     assert any(one.wait_class is WaitClass.USER_IO for one in baseline.waits)
-    # The emulated devices saw the calls that the placement says.
+    # The emulated devices saw the calls that the placement implies.
     assert baseline.devices["flash"]["log_sync_count"] == 0
     assert baseline.devices["array"]["log_sync_count"] > 0
     assert wal.devices["flash"]["log_sync_count"] > 0
@@ -200,7 +200,7 @@ def test_a_users_own_pgbench_script_is_a_workload(
         cwd=tmp_path,
     )
     assert "it differs in files: read.sql was" in again.stderr
-    # What the server refuses is said in its words.
+    # An error of the server is reported in its own words.
     failed = subprocess.run(
         [*lab, "--set", "script=broken.sql", "--set", "approaches=all-on-flash"],
         capture_output=True,
@@ -214,7 +214,7 @@ def test_a_users_own_pgbench_script_is_a_workload(
 
 
 def _seconds_agree_with_the_devices(attempt: Attempt) -> None:
-    """What was seen second by second is part of what the devices counted in all."""
+    """The readings of each second are part of the devices' totals."""
     assert {one.blocked_from for one in attempt.host_seconds} == {"sessions"}
     assert any(one.context_switches_per_s > 0 for one in attempt.host_seconds)
     for role in ("array", "flash"):
@@ -227,7 +227,7 @@ def _seconds_agree_with_the_devices(attempt: Attempt) -> None:
         assert sum(one.writes for one in seconds) <= syncs + writes
         busy = [one for one in seconds if one.reads]
         assert all(one.read_ms > 0 for one in busy)
-    # The host's bytes are those of its devices, in the very seconds, however long they were.
+    # The host's bytes are those of its devices in the same seconds, however long these were.
     for before, one in itertools.pairwise(attempt.host_seconds):
         of_devices = sum(disk.read_bytes for disk in attempt.disk_seconds if disk.at_s == one.at_s)
         of_host = one.in_bytes_per_s * (one.at_s - before.at_s)
@@ -296,7 +296,7 @@ def test_an_approach_places_what_it_says(
 def _each_miss_has_its_reason(cache: CacheUse, *, prefilled: bool) -> None:
     """A block misses once if the cache does not have it, and again if it lost it since.
 
-    How many that are depends on the machine's pace, but not that it is so.
+    Their number depends on the machine's speed; that they occur does not.
     """
     counters = cache.counters
     dropped = sum(n for name, n in counters.items() if name.startswith("eviction_"))
@@ -305,7 +305,8 @@ def _each_miss_has_its_reason(cache: CacheUse, *, prefilled: bool) -> None:
     not_cached = cache.gauges["blocks_not_cached_before"]
     misses = cache.gauges["database_misses"]
     assert misses <= not_cached + dropped + not_put_in, counters
-    # Of a database that was read block by block the load finds all but what it makes again.
+    # The load finds all blocks of a database that was read block by block, except those that it
+    # writes again.
     assert not_cached < (0.2 if prefilled else 1.0) * cache.slots
     assert not prefilled or cache.gauges["cached_share_before"] > HELD_MIN
 
@@ -397,7 +398,7 @@ def test_a_killed_run_leaves_no_server_and_goes_on_where_it_was(
     killed = Store(root=store).read(str(folder))
     assert (len(killed.attempts), killed.ended_at, killed.stopped) == (1, "", "")
 
-    # As it was ordered is known; ordered otherwise it refuses.
+    # The same order resumes the run; a different one is refused.
     changed = [*order, "--resume", "--out", str(folder), "--set", "measure_s=9"]
     refused = subprocess.run(changed, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
@@ -413,7 +414,7 @@ def test_a_killed_run_leaves_no_server_and_goes_on_where_it_was(
     assert whole.id == killed.id
     assert whole.ended_at
     assert (folder / "report.html").exists()
-    # What the killed lab left behind is gone.
+    # Everything that the killed lab left behind is gone.
     assert not [one for one in used if one.exists()]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Miniatures of write-path and media-matrix: what is moved is what the devices saw move."""
+"""Miniatures of write-path and media-matrix: the devices saw the moves that were ordered."""
 
 import subprocess
 import sys
@@ -57,10 +57,10 @@ def test_archived_copies_and_hot_tables_pass_the_device_that_they_were_moved_to(
     assert recovery["array"]["read_bytes"] >= copied["recovery-on-flash"] / 2
     assert recovery["flash"]["read_bytes"] >= copied["recovery-on-flash"] / 2
     assert recovery["flash"]["write_bytes"] >= copied["recovery-on-flash"]
-    # Nothing else is on flash: the copies bear the names of segments, and are none.
+    # Nothing else is on flash: the copies have the names of segments, and are none.
     assert recovery["flash"]["log_write_count"] == recovery["flash"]["log_sync_count"] == 0
     assert recovery["array"]["log_sync_count"] > 0
-    # With the log and the archive gone only the table that is not hot is left.
+    # Apart from the log and the archive, only the table that is not hot is left.
     assert hot["array"]["log_sync_count"] == 0
     assert hot["array"]["write_bytes"] < recovery["array"]["write_bytes"] / 2
     for name in copied:
@@ -79,7 +79,7 @@ def test_each_table_s_operations_wait_for_their_own_device(
 ) -> None:
     (attempt,) = run(pg_install, store, "media-matrix", "approaches=redo-on-flash").attempts
     times = {one.transaction: one.mean_ms for one in attempt.by_transaction}
-    # A disk's read takes 10 ms and an SSD's a tenth of that: no noise turns them round.
+    # A disk's read takes 10 ms and an SSD's a tenth of that: no noise reverses their order.
     assert times["array"] > times["flash"]
     assert attempt.devices["array"]["read_count"] > 0
     assert attempt.devices["flash"]["read_count"] > 0

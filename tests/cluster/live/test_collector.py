@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The collector: one for all, idle without viewers, and back by itself when the server is."""
+"""The collector: one for all viewers, idle without any; it reconnects by itself."""
 
 import itertools
 import json
@@ -56,7 +56,7 @@ def test_a_restart_is_said_and_survived(server: Server, collector: Collector) ->
     assert collector.status.sentence
     server.start()
     until(lambda: collector.status.state == "live")
-    # Where the start takes long, it is lost for one reason after the other.
+    # If the start takes long, it fails for several reasons in turn.
     states = [one["state"] for one in told(collector.ring, "status")]
     assert [state for state, _same in itertools.groupby(states)] == ["live", "lost", "live"]
     assert before is not None
@@ -64,12 +64,12 @@ def test_a_restart_is_said_and_survived(server: Server, collector: Collector) ->
     assert collector.server.started_at > before.started_at
     mark = collector.ring.newest
     until(lambda: collector.ring.newest > mark + 2)
-    # Nothing was made of the difference over the restart.
+    # No difference was computed across the restart.
     rates = [one["commits_s"] for one in told(collector.ring, "sample")]
     assert min(rates) >= 0
 
 
-def test_a_session_that_is_ended_is_made_anew(server: Server, collector: Collector) -> None:
+def test_a_session_that_is_ended_is_made_again(server: Server, collector: Collector) -> None:
     until(lambda: collector.status.state == "live")
     with server.connect() as connection:
         connection.execute(
@@ -103,11 +103,13 @@ def test_without_viewers_it_reads_seldom_and_is_back_with_the_first(
 ) -> None:
     until(lambda: collector.ring.newest > 3)
     monkeypatch.setattr(collecting, "IDLE_AFTER_S", 0.0)
-    monkeypatch.setattr(collecting, "IDLE_INTERVAL_S", 3600.0)  # who is not woken does not come
+    monkeypatch.setattr(
+        collecting, "IDLE_INTERVAL_S", 3600.0
+    )  # a viewer that is not woken does not ask
     until(lambda: collector._pace_s() == collecting.IDLE_INTERVAL_S)
 
     def is_quiet() -> bool:
-        """Say whether nothing is read in a time in which five readings were made before."""
+        """Say whether nothing is read in a time that was enough for five readings before."""
         newest = collector.ring.newest
         time.sleep(0.5)
         return collector.ring.newest == newest

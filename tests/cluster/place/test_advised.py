@@ -2,8 +2,8 @@
 """From "the database waits for storage" to "this is on flash now, and this is what it brought".
 
 What a DBA does, command by command: measure, ask for advice, carry the plan out while the
-database is used, measure, and undo it.  The devices are emulated: the data lie on slow
-disks, and the advised tablespace and the WAL's new folder on flash.
+database is used, measure, and undo it.  The devices are emulated: the data is on slow disks, and
+the advised tablespace and the WAL's new folder are on flash.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ update stock set quantity = quantity + 1 where id = :one;
 """
 CLIENTS = 8
 MEASURED_S = 2
-#: What the move must bring at least; the model predicts several times that.
+#: The least gain of the move; the model predicts several times that.
 GAIN_MIN = 2.0
 
 
@@ -104,7 +104,7 @@ def placed(pgflash_install: PgInstall, devices: Devices) -> Iterator[PlacedServe
         "max_wal_size": "64MB",
         "fsync": "on",
     }
-    # The kernel knows no emulated devices: for it, too, data and flash must not be on one.
+    # The kernel knows no emulated devices: real data and flash must be on two devices for it, too.
     with placed_server(factory, env=devices.env, on_disk=True, settings=settings) as placed:
         make_server_dir(devices.flash / "space")
         with placed.server.connect() as connection:
@@ -119,7 +119,7 @@ def placed(pgflash_install: PgInstall, devices: Devices) -> Iterator[PlacedServe
 
 
 def orders(placed: PlacedServer, seconds: int) -> subprocess.Popen[str]:
-    """Start clients that order."""
+    """Start clients that place orders."""
     return placed.server.popen(
         [
             client_program(placed.server.install, "pgbench"),
@@ -141,7 +141,7 @@ def per_s(load: subprocess.Popen[str]) -> float:
 
 @contextlib.contextmanager
 def taking(placed: PlacedServer) -> Iterator[Callable[[], int]]:
-    """Give how many articles were taken, as far as the server has counted."""
+    """Return how many articles were ordered, as far as the server has counted."""
     with placed.server.connect() as connection:
 
         def taken() -> int:
@@ -182,16 +182,16 @@ def test_advice_is_carried_out_under_load_brings_what_it_said_and_is_taken_back(
     load = orders(placed, 600)
     with taking(placed) as taken:
         done = taken()
-        # Who has just connected reads catalogs, and that is not the load.
+        # A new connection reads catalogs, and that is not the load.
         assert eventually(lambda: taken() > done + 50)
         run(capsys, "snapshot", *dsn)
         done = taken()
         assert eventually(lambda: taken() > done + 250)
     run(capsys, "snapshot", *dsn)
 
-    # Nobody measures the advice itself.
+    # The advice itself is not measured.
     disks.off()
-    # Of so short a period it is chance which way is the best: the one of most moves is taken.
+    # In so short a period chance decides which way is best: the one with the most moves is taken.
     words = ("--flash", str(devices.flash), "--tablespace", "fast", "--approach", "hot-objects")
     told = run(capsys, "advise", *dsn, *words, "--plan", str(plan), "--format", "json")
     advice = json.loads(told)

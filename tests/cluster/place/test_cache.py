@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What is moved stays under the flash cache: policies outlive a move, and nothing gets stale."""
+"""The flash cache still covers moved relations: policies outlive a move, and nothing gets stale."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

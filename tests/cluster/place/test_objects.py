@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Tables, indexes and databases move to another tablespace: under load, cut off, undone."""
+"""Tables, indexes and databases move to another tablespace: under load, interrupted, undone."""
 
 import contextlib
 import signal
@@ -80,7 +80,7 @@ def index(name: str) -> Move:
 
 
 def places(placed: PlacedServer, like: str, database: str = "postgres") -> dict[str, str]:
-    """Return where relations are whose names look so, TOAST and its index included."""
+    """Return the tablespaces of relations with such names, TOAST and its index included."""
     with placed.server.connect(database) as connection:
         rows = connection.execute(
             "select c.relname, coalesce(t.spcname, 'pg_default') from pg_class c "
@@ -126,7 +126,7 @@ def test_a_table_moves_with_its_indexes_under_load(
         print(  # noqa: T201
             f"\ntable of 13 MB, ALTER: longest stall {watch.longest_s:.2f} s of {seconds:.1f} s"
         )
-    # Whoever looks up a row waits for one attempt to lock and for the copy, not for all of it.
+    # A look-up of a row waits for one attempt to lock and for the copy, not for the whole move.
     assert watch.longest_s < seconds + 2.5
     placed.undo(path)
     assert set(places(placed, "pgbench_accounts%").values()) == {"pg_default"}
@@ -206,7 +206,7 @@ def test_a_lock_that_is_held_delays_others_only_for_moments(
             others = pool.submit(others_get_on, placed, watch, holder)
             plan = placed.apply(path)
     assert plan.records[0].state is MoveState.DONE
-    # Queueing behind who waits all the time would have kept them until he had the lock.
+    # Queueing behind a session that waits all the time would have held them until it had the lock.
     assert others.result()
     with capsys.disabled():
         print(f"\nlock held: longest stall {watch.longest_s:.2f} s")  # noqa: T201
@@ -214,7 +214,7 @@ def test_a_lock_that_is_held_delays_others_only_for_moments(
 
 
 def others_get_on(placed: PlacedServer, watch: StallWatch, holder: psycopg.Connection[Any]) -> bool:
-    """Let the lock go when others got on though it was waited for; say whether it came to that."""
+    """Release the lock once others have continued while it was waited for; say whether they did."""
     waits = "select from pg_locks where not granted and mode = 'AccessExclusiveLock'"
     try:
         with placed.server.connect() as connection:
@@ -322,7 +322,7 @@ def test_a_mover_stopped_within_a_statement_leaves_no_lock_and_no_rest(
     if number is signal.SIGKILL:
         placed.apply(path)
         assert places(placed, "pgbench_accounts_pkey%") == {"pgbench_accounts_pkey": "flash"}
-    # Whoever goes back instead of on has nothing left, either.
+    # Going back instead of on leaves nothing behind, either.
     placed.undo(path)
     assert invalid_indexes(placed) == []
     assert places(placed, "pgbench_accounts_pkey%") == {"pgbench_accounts_pkey": "pg_default"}
@@ -359,7 +359,7 @@ def test_a_database_moves_object_by_object_under_load_and_is_gone_on_with_when_c
     asked = Move(kind=MoveKind.DATABASE, to="flash", name="postgres", options={"method": "alter"})
     path = placed.plan(asked, name="in-use")
     write = "update pgbench_accounts set abalance = abalance where aid = 4711"
-    # The load makes and drops tables all the time: what a plan has seen may be gone.
+    # The load creates and drops tables all the time: one that a plan has seen may be gone.
     with load(placed), StallWatch(placed.dsn, write) as watch:
         assert eventually(lambda: watch.done > 30)
         cut_at = ("before: move public.pgbench_tellers", 1)
@@ -638,7 +638,7 @@ def test_a_sort_that_would_spill_needs_its_room_where_it_spills(
 ) -> None:
     path = placed.plan(index("public.pgbench_accounts_pkey"), name="spill")
     flash = placed.server.base / "space-flash"
-    # There is room enough where the index goes, and none where it would be sorted.
+    # There is enough space where the index goes, and none where it would be sorted.
     with monkeypatch.context() as patch, placed.server.connect() as connection:
         patch.setattr(Cluster, "device_of", lambda _cluster, at: int(at == flash))
         patch.setattr(files, "free_bytes", lambda at: (1 << 40) if at == flash else 64 << 20)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a database has that is not as in the book: names, rights, half-made indexes, lost places."""
+"""Oddities of real databases: names, rights, half-made indexes, lost places."""
 
 import threading
 from collections.abc import Iterator
@@ -162,7 +162,7 @@ def test_an_index_that_cannot_become_valid_is_named_and_passed_over_when_dropped
 def test_a_server_that_goes_down_within_a_move_is_the_reason_that_is_told(
     placed: PlacedServer, monkeypatch: pytest.MonkeyPatch, kind: MoveKind
 ) -> None:
-    """Not that it can then not be connected to."""
+    """Not that no session can connect to it then."""
     run(placed, "create table torn (n int constraint torn_pkey primary key)")
     name = "torn" if kind is MoveKind.TABLE else "torn_pkey"
     path = placed.plan(Move(kind=kind, to="flash", name=name), name="torn")
@@ -189,7 +189,7 @@ def test_a_server_that_goes_down_within_a_move_is_the_reason_that_is_told(
 
 
 def test_two_plans_for_one_index_take_turns(placed: PlacedServer) -> None:
-    """Else the later one drops the index that the earlier is just building."""
+    """Otherwise the later one drops the index that the earlier one is building."""
     run(placed, "create table turns (n int primary key)", "insert into turns values (1)")
     move = Move(kind=MoveKind.INDEX, to="flash", name="turns_pkey")
     first, later = placed.plan(move, name="first"), placed.plan(move, name="later")
@@ -212,7 +212,7 @@ def test_two_plans_for_one_index_take_turns(placed: PlacedServer) -> None:
 
 
 class Mover(Listener):
-    """Applies a plan beside others, and knows what was said."""
+    """Applies a plan beside others, and keeps what was reported."""
 
     def __init__(self, placed: PlacedServer, path: Path) -> None:
         self.said = list[str]()
@@ -225,7 +225,7 @@ class Mover(Listener):
 
 
 class Heard(Listener):
-    """Knows how far a move was said to be."""
+    """Keeps the reported progress of a move."""
 
     def __init__(self) -> None:
         self.done = 0.0
@@ -243,7 +243,7 @@ def test_how_far_a_copy_is_follows_what_its_process_reads(placed: PlacedServer) 
     with Cluster(placed.dsn) as cluster:
         relation = find_relation(cluster, "read", kinds=TABLE_KINDS, database="postgres")
         with watched(cluster, relation, journal.steps(0)):
-            # In place of the copy, which would be over too soon.
+            # Instead of the copy, which would end too soon.
             query = "select length(pg_read_binary_file(pg_relation_filepath('public.read')))"
             assert eventually(lambda: cluster.value(query, database="postgres") and heard.done)
     assert 0 < heard.done <= relation.bytes
@@ -267,7 +267,7 @@ def test_a_table_of_another_schema_is_said_to_be_there(placed: PlacedServer) -> 
 
 
 def test_what_a_new_index_is_sorted_in_is_foreseen(placed: PlacedServer) -> None:
-    """Where equal keys are stored once an index is much smaller than what is sorted for it."""
+    """An index that stores equal keys once is much smaller than the data sorted for it."""
     placed.tablespace("spill")
     run(
         placed,
@@ -289,9 +289,9 @@ def test_what_a_new_index_is_sorted_in_is_foreseen(placed: PlacedServer) -> None
             room = RelationMover(cluster, move).room("flash")
         with PeakWatch(flash=base / "space-flash", spill=base / "space-spill") as watch:
             placed.apply(path)
-        # A twentieth to spare is asked for beside it.
+        # A spare twentieth is required in addition.
         assert watch.grown["flash"] <= 1.05 * room.stays["flash"] < 3 * watch.grown["flash"], name
-        # Of what comes and goes somebody who looks now and then does not see the most.
+        # An observer who looks now and then does not see the peak of temporary files.
         assert watch.grown["spill"] <= 1.05 * room.passes["spill"], name
         assert sum(room.passes.values()) == room.passes["spill"]
     run(placed, "alter database postgres reset all", "drop table wide")

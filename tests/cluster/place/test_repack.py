@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A table moves by pg_repack while it is written to; cut off in every way that it can be.
+"""A table moves by pg_repack while it is written to; interrupted in every possible way.
 
 pg_repack is Debian's for PostgreSQL 15, which tools/pg.py unpacks with the server.
 """
@@ -28,7 +28,7 @@ from support.patience import eventually
 from support.placed import PeakWatch, PlacedServer, StallWatch, placed_server
 from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
 
-#: Values too wide for a row, and keys that are stored once; to be packed less tightly than it is.
+#: Values too wide for a row, and keys that are stored once; its fill factor is lowered later.
 LARGE = """
 create table large (id int primary key, few int, wide text) tablespace pg_default;
 alter table large alter wide set storage external;
@@ -94,7 +94,7 @@ def places(placed: PlacedServer) -> set[str]:
 
 
 def leftovers(placed: PlacedServer) -> list[str]:
-    """Return what pg_repack has made and not removed."""
+    """Return the objects that pg_repack has created and not removed."""
     with placed.server.connect() as connection:
         rows = connection.execute(
             "select relname::text from pg_class c join pg_namespace n on n.oid = relnamespace "
@@ -229,7 +229,7 @@ def test_a_tablespace_whose_name_needs_quotes_is_not_for_pg_repack(placed: Place
 
 @pytest.mark.parametrize("goes", ["table", "table and indexes"])
 def test_what_it_takes_is_foreseen_where_it_is_taken(placed: PlacedServer, goes: str) -> None:
-    """Beside the table: its indexes, there or where they stay, and what they are sorted in."""
+    """Besides the table: its indexes, there or where they stay, and the space to sort them in."""
     spaces = {name: placed.server.base / f"space-{name}" for name in ("flash", "third", "spill")}
     with placed.server.connect() as connection:
         for name in {"third", "spill"} - {name for name, _folder in tablespaces(connection)}:
@@ -255,7 +255,7 @@ def test_what_it_takes_is_foreseen_where_it_is_taken(placed: PlacedServer, goes:
         assert set(where.values()) == {"flash"}
         assert watch.grown["third"] == 0
     else:
-        # default_tablespace names another place: they are where they were nevertheless.
+        # default_tablespace names another place: they nevertheless stay where they were.
         assert where == {
             "large": "flash",
             **dict.fromkeys(["large_pkey", "large_few"], "pg_default"),
@@ -265,7 +265,7 @@ def test_what_it_takes_is_foreseen_where_it_is_taken(placed: PlacedServer, goes:
         # The catalog grows by some blocks, and by the log of what is written meanwhile.
         said = 1.05 * (stays[name] + passes[name])
         assert grown <= said + (400_000 if name == "pg_default" else 0), (name, stays, passes)
-        # Of what comes and goes somebody who looks now and then does not see the most.
+        # An observer who looks now and then does not see the peak of temporary files.
         assert said <= 1.5 * grown or name != "flash", (name, stays, passes)
 
 

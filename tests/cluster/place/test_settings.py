@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Temporary files and the archive go elsewhere by settings: checked, undone, cut off."""
+"""Settings move temporary files and the archive: checked, undone, interrupted."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def setting(placed: PlacedServer, name: str) -> str:
 
 
 def temp_files(placed: PlacedServer) -> list[str]:
-    """Sort more than fits into memory, and return the tablespaces that got files for it."""
+    """Sort more than fits into memory, and return the tablespaces that received files for it."""
     with placed.server.connect(autocommit=False) as connection:
         connection.execute("set work_mem = '64kB'")
         connection.execute(
@@ -164,7 +164,7 @@ def assert_no_gap(folder: Path) -> None:
 
 
 def archived(placed: PlacedServer) -> bool:
-    """Say whether everything that is finished has been archived."""
+    """Say whether every finished segment has been archived."""
     with placed.server.connect() as connection:
         row = connection.execute(
             "select count(*) from pg_ls_archive_statusdir() where name like '%.ready'"

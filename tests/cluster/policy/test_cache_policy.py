@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """keep, none and default for a relation: what they do, who may set them, and what they outlive.
 
-All on one server.  What a server outlives is in test_cache_policy_servers.py.
+All on one server.  Tests of restarts and other servers are in test_cache_policy_servers.py.
 """
 
 import threading
@@ -39,7 +39,7 @@ from support.policies import (
 def cached(pgflash_install: PgInstall) -> Iterator[CachedServer]:
     """One server for all tests that need no other settings; each makes its own database."""
     factory = ClusterFactory(pgflash_install)
-    # All these databases have more files than a smaller one can tell apart.
+    # All these databases have more files than a smaller cache can distinguish.
     server = create_cached(
         factory,
         pgflash_install,
@@ -193,7 +193,7 @@ def test_only_the_owner_may_set_a_policy(database: Connection) -> None:
 def test_a_name_in_a_schema_closed_to_a_user_is_none_of_his_business(
     database: Connection,
 ) -> None:
-    # A row that a dump loaded: of a relation that is not there yet, or never will be.
+    # A row that a dump loaded: of a relation that does not exist yet, or never will.
     database.execute("create schema closed")
     database.execute("insert into pgflash_cache_policies values ('closed.absent', 'keep')")
     database.execute("drop role if exists holder; create role holder")
@@ -515,7 +515,7 @@ def test_a_dump_carries_policies(
         assert comes_into_force(connection, "t", "keep")
         assert comes_into_force(connection, "t_pkey", "keep", table="t")
         assert comes_into_force(connection, "p21_pkey", "none", table="p")
-        # The worker has written the numbers of what was only a name.
+        # The worker has added the numbers to a row that had only a name.
         assert eventually(
             lambda: len(stored(connection)) == 9 and ("-", "keep") not in stored(connection)
         )
@@ -560,7 +560,7 @@ def test_databases_are_dropped_and_copied_whatever_the_worker_does(
     set_policy(database, "t", "keep")
     with cached.server.connect() as connection:
         for number in range(8):
-            # Each command wakes the worker, which goes and looks at the database.
+            # Each command wakes the worker, which sends a visitor into the database.
             database.execute(f"create table t{number} (a int)")
             database.close()
             connection.execute(f'create database "{source}_{number}" template "{source}"')
@@ -641,7 +641,7 @@ def test_policies_that_change_under_load_serve_no_stale_block(
                 done["rewritten"] += 1
 
     def enough() -> bool:
-        """Say whether there was enough of everything: a busy machine takes its time."""
+        """Say whether enough of everything has happened: a busy machine takes longer."""
         compared = cached.assert_serving()["verify_compared"] - read_before
         return bool(compared > 1000 and done["set"] >= 12 and done["rewritten"] >= 6)
 

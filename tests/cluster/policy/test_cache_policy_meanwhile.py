@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """A cache policy set while another command rebuilds, rewrites or detaches the relation.
 
-What is in force afterwards is what was set last, whichever of the two came first.  Commands
-are held where the test wants them by an open transaction: REINDEX CONCURRENTLY waits for old
-snapshots before it swaps the indexes, and for whoever has a lock on the table after that.
+Afterwards the policy that was set last is in force, whichever of the two came first. An open
+transaction stops commands where the test wants them: REINDEX CONCURRENTLY waits for old snapshots
+before it swaps the indexes, and after that for every holder of a lock on the table.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from support.policies import (
     stored,
 )
 
-#: Transactions that hold a concurrent rebuild of t's indexes up.
+#: Transactions that hold up a concurrent rebuild of t's indexes.
 BEFORE_SWAP = ("begin isolation level repeatable read", "select from ballast limit 1")
 AFTER_SWAP = ("begin", "select from t limit 1")
 
@@ -64,9 +64,9 @@ def database(cached: CachedServer) -> Iterator[Connection]:
 def held_up(
     cached: CachedServer, command: LiteralString, *, by: tuple[LiteralString, ...]
 ) -> Iterator[tuple[Connection, Connection, Future[Any]]]:
-    """Have a command wait for a transaction until the block ends: holder, waiter, its end.
+    """Make a command wait for a transaction until the block ends: holder, waiter, its end.
 
-    That it does not fail is asserted here, unless it ends within the block.
+    It is asserted here that it does not fail, unless it ends within the block.
     """
     with (
         cached.server.connect() as holder,
@@ -145,9 +145,9 @@ def test_the_swap_waits_for_a_policy_that_is_not_committed(
     ):
         owner.execute("begin")
         set_policy(owner, "t_pkey", "keep")
-        owner.execute("show work_mem")  # which lets go of the snapshot
+        owner.execute("show work_mem")  # which releases the snapshot
         holder.execute("commit")
-        # It waits for the owner's policy now, and who comes next waits for both.
+        # It now waits for the owner's policy, and the next command waits for both.
         assert eventually(lambda: waits_for_policies(other, waiter))
         assert not swapped(database)
         later = pool.submit(set_policy, database, "t_by_v", "none")
@@ -173,7 +173,7 @@ def test_a_rebuild_cut_off_after_the_swap_has_given_the_policy(
 
 
 @pytest.mark.extension
-def test_a_command_that_fails_and_an_index_made_anew_give_no_policy(database: Connection) -> None:
+def test_a_command_that_fails_and_an_index_made_again_give_no_policy(database: Connection) -> None:
     set_policy(database, "t_pkey", "keep")
     set_policy(database, "t_by_v", "keep")
     database.execute(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""keep, none and default on servers of their own: what is kept there, and what policies outlive.
+"""keep, none and default on separate servers: what is kept there, and what policies outlive.
 
 A restart, a crash, pg_upgrade, a standby, a server without the cache; see test_cache_policy.py
 for all else.
@@ -41,7 +41,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 @pytest.fixture
 def own(cluster: ClusterFactory, pgflash_install: PgInstall) -> CachedServer:
-    """A server of its own with two databases that have policies."""
+    """A separate server with two databases that have policies."""
     cached = create_cached(cluster, pgflash_install)
     with cached.server.connect() as connection:
         make_table(connection, "ballast")
@@ -63,7 +63,7 @@ def assert_own_policies(cached: CachedServer) -> None:
 
 
 def now(connection: Connection) -> datetime:
-    """Return what time it is by the server's clock."""
+    """Return the time of the server's clock."""
     (time,) = connection.execute("select clock_timestamp()").fetchone() or (None,)
     assert isinstance(time, datetime)
     return time
@@ -93,7 +93,7 @@ def test_policies_are_followed_though_the_launcher_was_ended(own: CachedServer) 
     assert first not in launchers()
 
 
-def test_an_index_built_anew_before_the_first_visit_keeps_its_policy(
+def test_an_index_built_again_before_the_first_visit_keeps_its_policy(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     cached = create_cached(cluster, pgflash_install, settings={"max_prepared_transactions": "1"})
@@ -132,7 +132,7 @@ def test_the_first_policy_counts_for_what_is_under_way(
     cached.server.stop()
     cached.start()
     none = "no database has a cache policy"
-    # All have been visited, and will not be again for a minute.
+    # All have been visited, and will not be visited again for a minute.
     assert eventually(lambda: none in cached.server.log_text(since_start=True))
     with (
         cached.server.connect() as reader,
@@ -158,7 +158,7 @@ def test_policies_are_followed_though_the_clock_was_set_back(own: CachedServer) 
     own.preloads, own.preload_env = (clock.library,), clock.env
     own.start()
     with own.server.connect() as connection:
-        # Looked at by the clock as it was.
+        # Visited according to the clock as it was.
         connection.execute("vacuum full t")
         assert comes_into_force(connection, "t", "keep")
         before = now(connection)
@@ -313,10 +313,10 @@ def test_what_is_kept_stays_when_others_come(pgflash_install: PgInstall) -> None
         with small.server.connect() as connection:
             make_table(connection, "ballast")
             make_table(connection, "kept", rows=400)
-            # Twice the cache: whatever is cached of it, the rest wants room.
+            # Twice the cache: whatever is cached of it, the rest needs space.
             make_table(connection, "crowd", rows=CROWD_ROWS)
             set_policy(connection, "kept", "keep")
-            # From now on nobody writes to it, not even hint bits: what leaves was evicted.
+            # From now on nobody writes to it, not even hint bits: a block that leaves was evicted.
             connection.execute("vacuum freeze kept")
             connection.execute("checkpoint")
 
@@ -339,7 +339,8 @@ def test_what_is_kept_stays_when_others_come(pgflash_install: PgInstall) -> None
             assert small.view()["keep_blocks"] == before["keep_blocks"]
             assert cached_blocks(connection, "kept") == kept_blocks
 
-            # Without a share keep is a word: they go as any others that nobody reads.
+            # Without a share keep has no effect: they are evicted like any others that nobody
+            # reads.
             small.server.configure({"pgflash.keep_share": "0"})
             small.server.reload()
 
@@ -354,5 +355,5 @@ def test_what_is_kept_stays_when_others_come(pgflash_install: PgInstall) -> None
 
 
 def wanted_room(view: dict[str, Any]) -> int:
-    """How many blocks came to sets that were full, whether another one left for them or not."""
+    """Return how many blocks came to full sets, whether another one was evicted for them or not."""
     return int(view["eviction_aged_out"]) + int(view["insert_skip_not_useful"])

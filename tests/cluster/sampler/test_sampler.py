@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The sampler: what it sees of known loads, what it says of its gaps, and to whom."""
+"""The sampler: what it sees of known loads, how it reports its gaps, and who may read it."""
 
 import os
 import signal
@@ -20,7 +20,8 @@ from support.patience import eventually
 from support.sampled import Row, repeating, rows, sampler, seen_by, sleeping, working
 from support.waits import WAITS_OF_CLIENTS
 
-#: What differs between majors is tried on each of them; the sampler's own cadence and ring are not.
+#: Differences between major versions are tested on each of them; the sampler's own cadence and ring
+#: are not.
 every_major = pytest.mark.extension
 
 RATE_HZ = 50
@@ -52,7 +53,7 @@ def seconds_by(found: list[Row], *columns: str) -> dict[Any, float]:
 
 
 def configure(server: Server, **settings: str) -> None:
-    """Change settings of pgflash and have the sampler take them."""
+    """Change settings of pgflash and make sure that the sampler uses them."""
     server.configure({f"pgflash.{name}": value for name, value in settings.items()})
     server.reload()
 
@@ -131,7 +132,7 @@ def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) ->
         holder.commit()
     holder_pid = holder.info.backend_pid
     holder.close()
-    # Each took its time at least, and all of them together what we saw pass.
+    # Each took at least its time, and all of them together the time that we saw pass.
     most = time.monotonic() - begin + 2 / RATE_HZ
     least = seconds - 2 / RATE_HZ - (sampler(server)["gap_seconds"] - before["gap_seconds"])
 
@@ -148,7 +149,7 @@ def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) ->
 
 @every_major
 def test_a_session_between_two_statements_of_a_transaction_is_idle(server: Server) -> None:
-    # On its way to wait for its client it shows no event, and is no time of a statement.
+    # Just before it waits for its client it shows no event, and that is not a statement's time.
     configure(server, sample_rate="1000")
     try:
         with server.connect() as connection, connection.transaction():
@@ -307,7 +308,7 @@ def test_the_rate_follows_a_reload_and_time_switched_off_is_a_gap_without_misses
     assert begin["gap_seconds"] - before["gap_seconds"] >= 0.5
 
     def keeps_pace() -> bool:
-        """Watch for half a second, in which we may be late ourselves."""
+        """Watch for half a second; the test itself may be late in it."""
         first_at = time.monotonic()
         first = sampler(server)
         watched_from = time.monotonic()
@@ -318,7 +319,7 @@ def test_the_rate_follows_a_reload_and_time_switched_off_is_a_gap_without_misses
         assert made <= 200 * (time.monotonic() - first_at) + 2
         return bool(made + last["missed_looks"] - first["missed_looks"] >= 0.8 * 200 * watched_s)
 
-    # A machine that is busy takes some of the looks from it, but not in every half second.
+    # On a busy machine it misses some samples, but not in every half second.
     assert eventually(keeps_pace)
     configure(server, sample_rate=str(RATE_HZ))
     assert eventually(lambda: sampler(server)["rate_hz"] == RATE_HZ)
@@ -330,7 +331,7 @@ def test_reloads_do_not_put_looks_off(server: Server) -> None:
     before = sampler(server)["looks"]
 
     def reloaded() -> bool:
-        for _ in range(10):  # more often than it looks
+        for _ in range(10):  # more often than it samples
             server.reload()
             time.sleep(0.01)
         return bool(sampler(server)["looks"] - before >= 4)
@@ -342,7 +343,7 @@ def test_reloads_do_not_put_looks_off(server: Server) -> None:
 
 def test_a_sampler_that_was_stopped_leaves_a_gap_and_no_idle_spell(server: Server) -> None:
     stopped_s = 1.0
-    # What we ask for comes between what we know before and after it, on a machine of any pace.
+    # The reading lies between what is known before and after it, on a machine of any speed.
     earlier = sampler(server)
     (now,) = rows(server, "select clock_timestamp() as at")
     before, begin = sampler(server), time.monotonic()
@@ -366,15 +367,15 @@ def test_a_sampler_that_was_stopped_leaves_a_gap_and_no_idle_spell(server: Serve
 
     gap = grown(before, after, "gap_seconds")
     assert stopped_s - 2 / RATE_HZ <= gap <= took_s + 2 / RATE_HZ
-    # Each gap is a whole number of looks, rounded down.
+    # Each gap is a whole number of samples, rounded down.
     missed = grown(before, after, "missed_looks")
     assert RATE_HZ * (stopped_s - 2 / RATE_HZ) - 1 <= missed <= RATE_HZ * gap
-    # A look keeps its gap in whole milliseconds.
+    # A sample stores its gap in whole milliseconds.
     rounded = 0.001 * grown(earlier, later, "looks")
     assert gap - rounded <= minutes["gap"] <= grown(earlier, later, "gap_seconds")
     assert missed <= minutes["missed"] <= grown(earlier, later, "missed_looks")
-    # What looks stand for and what none stands for is all the time there was.  A look is
-    # stamped a little after the moment that it stands for, more so where it had to wait.
+    # The time that samples represent and the gaps between them add up to all the time. A sample's
+    # time stamp is a little after the moment that it represents, more so where it had to wait.
     known = minutes["seconds"] + minutes["gap"]
     least, most = after["newest_at"] - now["at"], later["newest_at"] - earlier["newest_at"]
     assert least.total_seconds() - 0.1 <= known <= most.total_seconds() + 0.1
@@ -426,7 +427,8 @@ def test_the_ring_wraps_and_what_is_in_it_stays_whole(server: Server) -> None:
             ids = [row["sample_id"] for row in found]
             assert ids == sorted(set(ids))
             assert {row["backend_type"] for row in found} <= {"client backend"}
-            # A reader who is too slow misses what left the ring meanwhile, and nothing else.
+            # A reader that is too slow misses the samples that left the ring meanwhile, and nothing
+            # else.
             oldest = rows(server, f"select min(sample_id) as id {asleep}", pid)[0]["id"]
             kept = [one for one in ids if oldest is not None and one >= oldest]
             assert not kept or kept == list(range(ids[-1] - len(kept) + 1, ids[-1] + 1))
@@ -446,7 +448,7 @@ def test_the_ring_wraps_and_what_is_in_it_stays_whole(server: Server) -> None:
 
 
 def stat_seconds(pid: int) -> tuple[float, float]:
-    """Return what a process has used, and its children that have ended."""
+    """Return the processor time of a process, and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     tick = os.sysconf("SC_CLK_TCK")
     own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
@@ -479,10 +481,10 @@ def test_processor_time_is_booked_to_its_type_and_all_of_it_is_there(server: Ser
     assert postmaster is not None
 
     def spent() -> float:
-        """Return what all have used: who ends meanwhile is counted twice rather than never."""
+        """Return the processor time of all; one that ends meanwhile is counted twice, not never."""
         return alive_seconds(server) + sum(stat_seconds(postmaster))
 
-    # What the start took before the first look is booked to nobody.
+    # The processor time of the start, before the first sample, is charged to no session.
     total_before, spent_before = total(), spent()
     before = used("client backend")
     with server.connect() as connection:

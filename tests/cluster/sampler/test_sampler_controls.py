@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The tests of the sampler would find out a library that lacks its safeguards."""
+"""The tests of the sampler detect a library that lacks its safeguards."""
 
 from collections.abc import Callable
 

@@ -52,7 +52,7 @@ def samples_of(server: Server, *what: str | None) -> int:
 
 @contextmanager
 def holding(server: Server, statement: str) -> Iterator[psycopg.Connection]:
-    """Hold what a statement locks until the end."""
+    """Hold a statement's locks until the end."""
     with server.connect(autocommit=False) as connection:
         connection.execute(statement)
         yield connection
@@ -60,7 +60,7 @@ def holding(server: Server, statement: str) -> Iterator[psycopg.Connection]:
 
 
 def seen_waiting(server: Server, holder: str, waiter: str, *what: str | None) -> None:
-    """Let one session wait for another until it was seen; the wait is the one that was named."""
+    """Make one session wait for another until a sample shows it; the wait is the named one."""
     before = samples_of(server, *what)
     with ExitStack() as stack:
         holding_ = stack.enter_context(holding(server, holder))
@@ -113,7 +113,7 @@ def test_a_wait_for_an_advisory_lock_is_of_no_relation(server: Server) -> None:
 
 
 def test_seconds_are_what_the_looks_stand_for_and_the_rest_is_for_monitors(server: Server) -> None:
-    # A look stands for the time since the previous one, which the sampler's history has, too.
+    # A sample represents the time since the previous one, which is also in the sampler's history.
     (seen,) = rows(
         server,
         "select count(*)::int as samples, sum(seconds) as seconds from pgflash_active_sessions"

@@ -44,11 +44,11 @@ def advice(cached: CachedServer) -> list[dict[str, Any]]:
 
 
 def assert_a_loop(rows: list[dict[str, Any]], blocks: int, present_bytes: int) -> None:
-    """Check the rows against what is known of a loop: it hits if all of it fits, or never."""
+    """Check the rows against the theory of a loop: all hits if all of it fits, or none."""
     assert [row["size_factor"] for row in rows] == [0.125, 0.25, 0.5, 1, 2, 4, 8, 16]
     for row in rows:
         assert row["size_bytes"] == present_bytes * row["size_factor"]
-        # Catalogs and the making of the table are in the stream, too.
+        # Catalogs and the creation of the table are in the stream, too.
         if row["size_bytes"] < blocks * 8192 * 0.8:
             assert row["hit_ratio"] < 0.15, row
         if row["size_bytes"] > blocks * 8192 * 1.3:
@@ -64,7 +64,7 @@ def assert_a_loop(rows: list[dict[str, Any]], blocks: int, present_bytes: int) -
         assert row["disk_reads_factor"] == pytest.approx(
             row["disk_reads_per_s"] / one["disk_reads_per_s"]
         )
-    # How many requests: a third off is the luck of counting one read in 32.
+    # The number of requests: an error of a third is chance, since one read in 32 is counted.
     assert one["requests_per_s"] * one["window_s"] == pytest.approx(SCANS * blocks, rel=0.4)
     assert one["sampled_blocks"] >= 0.8 * blocks * one["sample_rate"]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """A broken invariant ends a process of the server at the assertion that states it.
 
-What needs no server is in core/test/assert_test.c and extension/test.
+Tests that need no server are in core/test/assert_test.c and extension/test.
 """
 
 from collections.abc import Callable
@@ -44,9 +44,9 @@ def test_a_cache_has_room_for_all_processes(
 @pytest.mark.parametrize(
     ("fault", "query", "condition"),
     [
-        # Whoever writes a policy has locked the table, ...
+        # A process that writes a policy has locked the table, ...
         ("POLICY_LOCK", "select pgflash_set_cache_policy('t', 'keep')", "CheckRelationLockedByMe"),
-        # ... and whoever asks for a file's name, the names.
+        # ... and one that asks for a file's name, the names.
         ("NAMES_LOCK", "select pgflash_snapshot()", "LWLockHeldByMeInMode"),
     ],
 )

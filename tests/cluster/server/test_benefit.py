@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the cache saved: exact where it is counted, and said in words where it is nothing."""
+"""What the cache saved: exact where it is counted, and explained in words if it is nothing."""
 
 import json
 import os
@@ -33,7 +33,7 @@ SOURCES = ("flash", "disk", "page cache")
 
 @pytest.fixture
 def cached(cluster: ClusterFactory, pgflash_install: PgInstall) -> CachedServer:
-    """A server that does not verify: that takes a read from disk for each hit."""
+    """A server that does not verify hits: verifying takes a read from disk for each."""
     cached = create_cached(cluster, pgflash_install, settings={"pgflash.verify": "off"})
     with cached.server.connect() as connection:
         connection.execute(
@@ -98,7 +98,7 @@ def test_counts_are_those_of_the_accounting(cached: CachedServer) -> None:
 
 
 def test_a_disk_that_is_slower_than_flash_is_waiting_saved(cached: CachedServer) -> None:
-    read(cached.server, 3 * ROWS)  # what is read again is on flash now
+    read(cached.server, 3 * ROWS)  # blocks that are read again are on flash now
     cached.emulator.on()
     with cached.server.connect() as connection:
         connection.execute("select pgflash_cache_set_mode('passthrough')")
@@ -151,7 +151,7 @@ def test_a_mode_that_does_not_serve_is_the_reason(cached: CachedServer) -> None:
 
 
 def test_the_page_cache_served_all(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
-    """As whoever tries a small database on a large machine sees it."""
+    """As on a large machine with a small database."""
     server = cluster(install=pgflash_install, start=False)
     server.configure(
         {
@@ -227,7 +227,7 @@ def busy(server: Server) -> Iterator[None]:
 def test_the_comparison_of_the_guide_shows_reads_from_flash(
     cached: CachedServer, pgflash_install: PgInstall
 ) -> None:
-    """Its commands as they stand there, for two seconds instead of ten minutes."""
+    """Its commands as they are written there, for two seconds instead of ten minutes."""
     cached.server.stop()
     cached.start()
     cached.await_serving()

@@ -27,7 +27,7 @@ FOREIGN_TEXT = b"somebody's only copy of something"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What to set, after what preparation, and the words expected in log and view."""
+    """The settings, the preparation, and the words expected in log and view."""
 
     name: str
     prepare: Callable[[Server, Path], Mapping[str, str]]
@@ -265,7 +265,7 @@ def test_no_cache_file_means_no_cache_and_no_word_about_it(stopped: Server) -> N
     stopped.start()
     assert mode_and_reason(stopped) == ("offline", "pgflash.cache_file is not set")
     said = [line for line in stopped.log_text(since_start=True).splitlines() if "  pgflash" in line]
-    # Snapshots of what the server counts need no cache.
+    # Snapshots of the server's counters need no cache.
     assert not [line for line in said if "snapshots" not in line]
     stopped.stop()
 

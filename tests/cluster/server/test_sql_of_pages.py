@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the pages for people say to ask a server, it answers."""
+"""A server answers every statement of the guides."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
 
 
 def statements(text: str) -> list[str]:
-    """Return the statements in a page's blocks of SQL, without their remarks."""
+    """Return the statements in a page's blocks of SQL, without their comments."""
     blocks = re.findall(r"^```sql\n(.*?)^```", text, re.M | re.S)
     bare = re.sub(r"--.*$", "", ";".join(blocks), flags=re.M)
     return [one.strip() for one in bare.split(";") if one.strip()]
@@ -25,7 +25,7 @@ def statements(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def server(pgflash_install: PgInstall) -> Iterator[Server]:
-    """A server with a cache, and the tables that pages speak of."""
+    """A server with a cache, and the tables that the pages mention."""
     factory = ClusterFactory(pgflash_install)
     server = create_cached(factory, pgflash_install).server
     with server.connect() as connection:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""ALTER EXTENSION UPDATE leads from each version before to what CREATE EXTENSION makes now."""
+"""ALTER EXTENSION UPDATE turns each earlier version into what CREATE EXTENSION creates now."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ with member as (
 )
 """
 
-#: What there is to say of an extension, but for OIDs.
+#: The properties of an extension, except for OIDs.
 _CATALOG = {
     "members": "select pg_describe_object(classid, objid, 0) from member",
     "relations": "select relname, relkind, relpersistence, reloptions, relowner::regrole::text, "
@@ -53,7 +53,7 @@ _CATALOG = {
 
 
 def catalog(connection: Connection) -> dict[str, list[tuple[Any, ...]]]:
-    """Return all that the catalogs say of the extension."""
+    """Return everything about the extension in the catalogs."""
     return {
         what: sorted(connection.execute(f"{_MEMBERS} {query}").fetchall(), key=str)
         for what, query in _CATALOG.items()

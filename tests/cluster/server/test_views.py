@@ -44,7 +44,7 @@ ORACLES_TEN = [
     "insert_skip_corrupt",
 ]
 
-#: What an assertion that fails calls: libc's, and PostgreSQL's.
+#: The functions that a failed assertion calls: libc's, and PostgreSQL's.
 ASSERTIONS = (b"__assert_fail", b"ExceptionalCondition")
 
 #: Rows of the table that tests read; about 1400 blocks, more than shared_buffers hold.
@@ -89,7 +89,7 @@ def read_at_random(server: CachedServer, *, count: int = 400) -> None:
 
 
 def warm(server: CachedServer) -> None:
-    """Read until most of what was read is cached: a writer that is late leaves out a lot."""
+    """Read until most of the blocks are cached: a slow writer leaves out many."""
 
     def cached() -> bool:
         before = server.view()["hits"]
@@ -150,11 +150,11 @@ def test_reads_that_repeat_are_hits_and_are_counted_everywhere(cached: CachedSer
     assert 0 < after["hit_ratio"] < 1
     assert after["flash_read_mean_ms"] > 0
     assert after["disk_read_mean_ms"] > 0
-    # Timed is what somebody waited for; a block that was read ahead had come before.
+    # Only waits are timed; a block that was read ahead had arrived before.
     from_flash = after["hits"] - after["staged_hits"]
     assert after["flash_reads"] >= from_flash
     assert 0 < sum(after["flash_read_histogram"]) <= after["flash_reads"]
-    # By io_uring only those reads are timed that a process waited for.
+    # With io_uring, only those reads are timed that a process waited for.
     timed = sum(after["disk_read_histogram"])
     assert (1 if reads_by_uring(cached.server.install) else after["disk_reads"]) <= timed
     assert after["disk_reads"] > 0
@@ -277,7 +277,7 @@ def test_clear_drops_every_block(cached: CachedServer) -> None:
     assert cached.view()["used_slots"] > 100
     rows(cached, "select pgflash_cache_clear()")
     view = cached.view()
-    # What the query that looks reads itself may be back already.
+    # Blocks that this query reads itself may be back already.
     assert view["used_slots"] < 100
     assert view["clears"] == 1
 

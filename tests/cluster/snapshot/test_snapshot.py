@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Snapshots: what is in one, who may take it, whole or not at all, relations by their names.
+"""Snapshots: their contents, who may take one, whole or not at all, relations by their names.
 
-All on one server; what happens to servers is in test_snapshot_servers.py.
+All on one server; tests of restarts and other servers are in test_snapshot_servers.py.
 """
 
 import threading
@@ -25,7 +25,7 @@ from support.patience import PATIENCE_S, eventually
 from support.script import SQL_VERSION
 from support.sections import BY_HAND, number, relation_rows
 
-#: What differs between majors is tried on each of them, the rest on one.
+#: Differences between major versions are tested on each of them, the rest on one.
 every_major = pytest.mark.extension
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -95,7 +95,7 @@ def test_a_snapshot_has_its_sections_and_says_what_is_missing(
         for name, since in {"stat_io": 16, "checkpointer": 17}.items():
             assert (name in sections) == (server.install.major >= since)
             assert (name in names) == (server.install.major < since)
-        # What is not there is explained, what is there is not.
+        # Missing sections are explained, others are not.
         assert not set(names) & set(sections)
         assert all(names.values())
         assert set(names) | set(sections) == set(SECTIONS)
@@ -149,7 +149,7 @@ def test_statements_are_counted_from_one_snapshot_to_the_next(
         assert calls["select $1::text, $2, $3"] == 3
         assert "select $1::text, $2" not in calls  # it did not run again
 
-        # Reset by somebody else: what has been counted since is all there is.
+        # Reset by another session: only the counts since then are left.
         connection.execute("select pgss.pg_stat_statements_reset()")
         connection.execute("select 'between'::text, 1, 2")
         third = take(connection)
@@ -186,7 +186,7 @@ def test_a_snapshot_that_is_rolled_back_leaves_nothing(server: Server, database:
 
 
 def test_a_cancelled_snapshot_leaves_nothing(server: Server, database: str) -> None:
-    """The cancel comes while a section is read: it must not pass for a section's own failure."""
+    """A cancel during the reading of a section must not be taken for the section's failure."""
     with server.connect(database) as connection, open_store(dsn=server.conninfo(database)) as store:
         take(connection)
         with server.connect(database) as other:
@@ -366,7 +366,7 @@ def test_a_baseline_keeps_its_snapshots_from_the_retention(server: Server, datab
             store.keep("monday", ids[1], ids[2])
         with pytest.raises(SessionError, match="begin_id"):
             store.keep("gone", ids[0], ids[2])
-        # Who only looks keeps and drops none.
+        # A role that may only look keeps and drops none.
         connection.execute("set role pg_monitor")
         for query in ("baseline_keep('x', 1, 2)", "baseline_drop('monday')"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -388,7 +388,7 @@ def test_a_baseline_keeps_its_snapshots_from_the_retention(server: Server, datab
 
 
 def hand_in(connection: Connection) -> None:
-    """Have a session's counts in the server's statistics."""
+    """Flush a session's counts to the server's statistics."""
     connection.execute("select pg_stat_force_next_flush()")
     connection.execute("select 1")
 

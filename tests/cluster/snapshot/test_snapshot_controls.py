@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Negative controls: snapshots of a library that leaves a safeguard out are found out."""
+"""Negative controls: the tests detect snapshots of a library without a safeguard."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ BY_HAND = {"pgflash.snapshot_interval": "0"}
 
 
 def calls_after_a_reset(server: Server) -> list[object]:
-    """Return the calls that a snapshot tells of a statement that was called 5 times since."""
+    """Return the calls in a snapshot of a statement that was called 5 times since."""
     with server.connect() as connection:
         connection.execute("create extension pgflash; create extension pg_stat_statements")
         for _ in range(20):
@@ -46,7 +46,7 @@ def lives_are_kept_apart(server: Server) -> bool:
 
 
 @pytest.mark.parametrize("fault", ["", "ANEW"])
-def test_counters_that_begin_anew_are_seen(
+def test_counters_that_start_over_are_seen(
     cluster: ClusterFactory, broken_install: Callable[[str], PgInstall], fault: str
 ) -> None:
     install = broken_install(fault)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Snapshots on servers of their own: the schedule, restarts, a full disk, a standby.
+"""Snapshots on separate servers: the schedule, restarts, a full disk, a standby.
 
-What is in a snapshot is asked in test_snapshot.py.
+The contents of a snapshot are tested in test_snapshot.py.
 """
 
 import errno
@@ -25,7 +25,7 @@ from support.patience import eventually
 from support.sections import BY_HAND, number, relation_rows
 from support.standby import REPLICATION, create_standby
 
-#: What differs between majors is tried on each of them, the rest on one.
+#: Differences between major versions are tested on each of them, the rest on one.
 every_major = pytest.mark.extension
 
 
@@ -38,7 +38,7 @@ def answers(server: Server) -> bool:
 
 
 @every_major
-def test_after_a_restart_and_after_a_crash_counting_begins_anew(
+def test_after_a_restart_and_after_a_crash_counting_starts_over(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     server = cluster(install=pgflash_install, preload="pgflash", settings=BY_HAND)
@@ -112,7 +112,7 @@ def test_the_schedule_finds_its_database_keeps_time_and_forgets(
         app.execute("create extension pgflash")
         app.execute("select pg_reload_conf()")
         assert eventually(lambda: count() >= 2)
-    # Nobody sits in the database, so it can be dropped; then there is none to write to.
+    # No process is connected to the database, so it can be dropped; then there is none to write to.
     with server.connect() as connection:
         for _ in range(5):
             connection.execute("create database copy template app")
@@ -182,7 +182,7 @@ def test_the_setting_names_the_database(
 def test_a_stop_does_not_wait_for_the_schedule(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """It may come while a visitor is waited for, whose end is told by the same latch."""
+    """It may come while a visitor is waited for, whose end sets the same latch."""
     server = cluster(install=pgflash_install, preload="pgflash")
     with server.connect() as connection:
         for which in range(5):
@@ -190,7 +190,7 @@ def test_a_stop_does_not_wait_for_the_schedule(
     for _ in range(3):
         server.restart()
         assert "received immediate shutdown request" not in server.log_text()
-        server.reload()  # the databases are looked at
+        server.reload()  # the databases are visited
 
 
 def test_a_full_disk_leaves_nothing(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
@@ -210,7 +210,7 @@ def test_a_full_disk_leaves_nothing(cluster: ClusterFactory, pgflash_install: Pg
         faults.strike(Fault(calls=Call.ALLOCATE | Call.WRITE, error=errno.ENOSPC))
 
         def snapshot_until_it_is_full() -> None:
-            for _ in range(20):  # what fits into the last page still does
+            for _ in range(20):  # rows that fit into the last page still do
                 snapshot()
 
         with pytest.raises(psycopg.errors.DiskFull):
@@ -312,7 +312,7 @@ def test_relations_of_other_databases_are_named_by_who_is_there(
 
         assert eventually(lambda: len(store.list()) > 1)
         assert eventually(named)
-        # Nobody stays there.
+        # No process stays connected.
         other.execute("select 1")
     with server.connect() as connection:
         connection.execute("drop database stranger")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The server is no longer what it was: another one, another version of the extension, none."""
+"""The server changes: another one, another version of the extension, none."""
 
 import contextlib
 import json
@@ -49,7 +49,7 @@ def notices(page: Served) -> list[str]:
 
 
 def samples_since_change(page: Served) -> list[dict[str, Any]]:
-    """Return the samples that were made since it was last said what the server is."""
+    """Return the samples since the server was last identified."""
     messages, _gap = page.collector.ring.after(0)
     changed = max(one.number for one in messages if one.kind == "server")
     return [
@@ -89,7 +89,7 @@ def test_an_extension_that_goes_and_comes_is_said_and_survived(server: Server) -
             assert "flash cache" in page.collector.server.missing
             assert page.ask("/live/cache").json["present"] is False
             assert page.ask("/").code == 200
-        # That it is there again is found out within half a minute, or with a new session.
+        # Its return is noticed within half a minute, or by a new session.
         with server.connect() as connection:
             connection.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity "
@@ -149,7 +149,7 @@ def test_an_extension_that_came_is_found_out_without_a_new_session(
 def test_a_version_that_answers_otherwise_costs_only_what_it_does_not_tell(
     server: Server, there: str, back: str, what: str
 ) -> None:
-    """An update while the page is watched: it is said which version, and the rest is shown."""
+    """An update while the page is watched: it names the version, and shows the rest."""
     version = "update pg_extension set extversion = '{}' where extname = 'pgflash'"
     with served(server.conninfo(), interval_s=0.1) as page:
         goes_on(page)
@@ -171,7 +171,7 @@ def test_a_version_that_answers_otherwise_costs_only_what_it_does_not_tell(
                 assert "does not exist" in missing[what]
             told = {"flash cache", "requests by source", "latency", "waits"} - {what}
             assert not told & set(missing)
-            # A sampler that was held up has not looked between every two readings.
+            # A sampler that was held up has not sampled between every two readings.
             until(lambda: any(one["aas"] is not None for one in samples_since_change(page)))
             for sample in samples_since_change(page):
                 assert {"disk", "disk writes"} & set(sample["bytes_s"])
@@ -215,8 +215,8 @@ def test_a_failover_to_another_server_is_said_and_survived(
             if one.kind == "sample"
         ]
         assert min(rates) >= 0
-        # The first one is back, and is who answers a new session: it is not the one that is
-        # watched, so it is not asked in its place.
+        # The first one is back, and answers a new session: it is not the one that is watched, so
+        # its values are not used.
         server.start()
         now = datetime.now(UTC)
         times = urlencode({"from": (now - timedelta(minutes=1)).isoformat(), "to": now.isoformat()})
@@ -252,7 +252,7 @@ def test_a_server_that_cannot_be_watched_is_said_in_one_sentence(
         assert re.match(sentence, status.sentence)
         assert len(status.sentence.splitlines()) == 1
         assert status.hint
-        # The page, its data, metrics: each says so, or that there is nothing.
+        # The page, its data, metrics: each reports that, or that there is nothing.
         text = page.ask("/").text
         assert escape(status.page) in text
         assert "--dsn" not in status.page  # which is for the one who started it
@@ -301,14 +301,14 @@ def test_texts_of_statements_are_those_that_the_role_may_see(
             return [row["detail"] for row in found["statements"]]
 
         assert "select pg_sleep($1), $2 as marked" in texts(1)
-        # Who may not see others' statements gets what PostgreSQL gives him: no text.
+        # A role that may not see others' statements gets what PostgreSQL returns: no text.
         with one.connect() as connection:
             connection.execute("grant pg_read_all_stats to watcher")
             connection.execute("grant execute on all functions in schema public to watcher")
             connection.execute("revoke pg_monitor, pg_read_all_stats from watcher")
         shown = texts(2)
         assert not any("pg_sleep" in text for text in shown)
-    # And who may not at the start is told which right is missing.
+    # And a role without that right at the start is told which right is missing.
     with served(f"{one.conninfo()} user=watcher", interval_s=0.1) as page:
         until(lambda: page.collector.status.state == "lost")
         assert page.collector.status.sentence == (

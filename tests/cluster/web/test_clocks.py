@@ -69,7 +69,7 @@ def test_a_range_is_over_when_the_server_s_clock_says_so(
         for asked in (1, 2):  # it has just ended there, though an hour ago by our clock
             found = json.loads(details.time_range(known, begin, end))
             (sleep,) = [one for one in found["waits"] if one["name"] == "Timeout:PgSleep"]
-            # To the look at either end, of which there are ten a second.
+            # Exact to one sample at either end; there are ten a second.
             assert 0.3 - unseen_s <= sleep["seconds"] <= (end - begin).total_seconds() + 0.2
             assert details.asked == asked
         old = (begin - 2 * SETTLED, begin - SETTLED)
@@ -88,7 +88,7 @@ def test_a_clock_that_is_set_makes_no_absurd_number(behind: tuple[Server, Clock]
             seen = len(samples(page))
             until(lambda off=off_s: abs(ahead_s(page) - off) < 10)  # type: ignore[misc]
             until(lambda seen=seen: len(samples(page)) > seen + 5)  # type: ignore[misc]
-            # The sampler is listened to again, whichever way the clock went.
+            # The sampler's samples count again, whichever way the clock went.
             begin, end = slept(server, 0.5)
             late = end + timedelta(seconds=1)
             until(lambda late=late: time_of(samples(page)[-1]) > late)  # type: ignore[misc]
@@ -100,7 +100,7 @@ def test_a_clock_that_is_set_makes_no_absurd_number(behind: tuple[Server, Clock]
                 and time_of(one) > begin - timedelta(seconds=1)
                 and time_of(one) - timedelta(seconds=one["elapsed_s"]) < end
             ]
-            # A sample is told whole by its looks, so the first and the last are too long.
+            # A reading contains whole samples, so the first and the last are too long.
             most_s = (end - begin).total_seconds() + 2 * max(one["elapsed_s"] for one in near)
             assert 0 < sum(one["aas"]["Application"] * one["elapsed_s"] for one in near) <= most_s
         found = samples(page)

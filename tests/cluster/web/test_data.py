@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the live page tells of the flash cache, beside what the views show."""
+"""The live page's figures of the flash cache, beside those of the views."""
 
 import threading
 import time
@@ -107,14 +107,14 @@ def test_relations_and_policies_are_told_by_name(
         return int(row[0])
 
     def told() -> tuple[Any, int | None]:
-        """Return what is told, and how many blocks there were all the while."""
+        """Return the page's figures, and how many blocks there were all the time."""
         before, found = blocks(), page.ask("/live/cache").json
         return found, before if blocks() == before else None
 
     found, cached_blocks = told()
 
     def stood_still() -> bool:
-        """Ask once more: the writer may still be at it."""
+        """Ask once more: the writer may still be busy."""
         nonlocal found, cached_blocks
         if cached_blocks is None:
             found, cached_blocks = told()
@@ -199,14 +199,14 @@ def counted_commits(cached: CachedServer) -> int:
 
 
 def slept_s(connection: Connection, seconds: float) -> float:
-    """Have a session sleep; return what we saw pass."""
+    """Make a session sleep; return the time that passed."""
     begin = time.monotonic()
     connection.execute("select pg_sleep(%s)", [seconds])
     return time.monotonic() - begin
 
 
 def until_gone(cached: CachedServer, pid: int) -> None:
-    """Wait for a session's end, where it hands in the last of what it counted."""
+    """Wait for a session's end, where it reports its last counts."""
     with cached.server.connect() as connection:
         there = "select from pg_stat_activity where pid = %s"
         assert eventually(lambda: not connection.execute(there, [pid]).fetchall())
@@ -253,7 +253,8 @@ def test_the_repository_tells_what_was_done_between_snapshots(
     # Two hundred in the first interval; the live page's own session commits, too.
     assert 200 <= busy["commits_s"] * busy["elapsed_s"] <= commits[2] - commits[0] + 1e-6
     assert quiet["commits_s"] * quiet["elapsed_s"] <= commits[3] - commits[1] + 1e-6
-    # A session slept, and did nothing else to speak of: to a look of ten a second at either end.
+    # A session slept and did hardly anything else: exact to one sample at either end, of ten a
+    # second.
     slept = [one["aas"]["Application"] * one["elapsed_s"] for one in (busy, quiet)]
     for seen_s, least_s, most_s in zip(slept, (1.5, 0.5), (long_s, short_s), strict=True):
         assert least_s - unseen_s - 0.2 <= seen_s <= most_s + unseen_s + 0.2
@@ -261,7 +262,7 @@ def test_the_repository_tells_what_was_done_between_snapshots(
     assert 0 < busy["cache"]["hits_s"] * busy["elapsed_s"] <= after - before
     assert busy["latency"]["flash"]["p50"] <= busy["latency"]["flash"]["p99"]
     assert {"page cache", "disk", "flash", "wal"} & set(busy["requests_s"])
-    # By the minute it is the same time, to the look.
+    # By the minute it is the same time, exact to one sample.
     by_minute = sum(
         one["aas"].get("Application", 0) * one["elapsed_s"] for one in found["sessions"]
     )
@@ -280,7 +281,7 @@ def test_a_range_that_the_sampler_forgot_is_told_from_the_snapshots(
     with cached.server.connect() as connection:
 
         def is_seen() -> bool:
-            """Sleep until the sampler has looked: on a busy machine it misses looks."""
+            """Sleep until the sampler has taken a sample: on a busy machine it misses some."""
             connection.execute("select pg_sleep(1.2)")
             seen = connection.execute(
                 "select from public.pgflash_active_sessions"
@@ -324,7 +325,7 @@ def test_a_range_that_the_sampler_forgot_is_told_from_the_snapshots(
     assert found.known_s == (last - begin).total_seconds()
     assert half.known_s == min((middle - begin).total_seconds(), found.known_s)
     sleep = {one.name: one for one in time_range.waits}["Timeout:PgSleep"]
-    # Minutes are spread evenly: of all that was slept in them the range has its part.
+    # Minutes are spread evenly: the range gets its share of the sleep in them.
     assert 0 < sleep.seconds <= slept * (end - begin).total_seconds() / 60 + 1e-6
     assert sleep.wait_class == "Application"
     # Files are by the interval, nearly all of which is the range.
@@ -357,7 +358,7 @@ def test_a_brushed_range_of_long_ago_comes_from_the_snapshots(
     assert found["begin"] == begin.isoformat()
     assert "kept" in [one["name"] for one in found["segments"]]
     assert sum(one["share"] for one in found["segments"]) <= 1.0 + 1e-9
-    # What no snapshot knows either is what the sampler knows: nothing.
+    # No snapshot covers this time, and the sampler knows nothing, either.
     early = begin - timedelta(days=20)
     times = urlencode({"from": early.isoformat(), "to": (early + timedelta(hours=1)).isoformat()})
     assert page.ask(f"/live/details?{times}").json["source"] == "memory"
@@ -415,7 +416,7 @@ def test_absurd_ranges_have_no_history(page: Served, begin: str, end: str, sente
 def test_the_end_waits_for_no_slow_question(
     cached: CachedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One is being asked and some wait when it ends: the one is cancelled, the others go."""
+    """One query runs and some wait when it ends: the one is cancelled, the others are dropped."""
 
     def slow(connection: Connection, *_asked: object, **_when: object) -> None:
         with said("ask slowly"):

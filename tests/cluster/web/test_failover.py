@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A standby is promoted while pages watch: the primary's follow it, the standby's own says so."""
+"""A standby is promoted while pages watch: the primary's follow it, the standby's reports it."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ def notices(page: Served) -> list[str]:
 
 
 def either(*servers: Server) -> str:
-    """Return a connection string that leads to whichever of them takes writes."""
+    """Return a connection string that leads to the one that accepts writes."""
     places = [dict(word.split("=", 1) for word in one.conninfo().split()) for one in servers]
     first = places[0]
     return " ".join(
@@ -68,7 +68,7 @@ def test_a_promoted_standby_takes_over_and_every_page_says_so(
             connection.execute("select pg_promote()")
         for page in (one, other):
             goes_on(page)
-        # Who watched the primary: the same database, of another process.
+        # Viewers of the primary: the same database, another process.
         now = one.collector.server
         assert before is not None
         assert now is not None
@@ -76,7 +76,7 @@ def test_a_promoted_standby_takes_over_and_every_page_says_so(
         assert now.started_at != before.started_at
         assert "another copy of it answers" in notices(one)[0]
         assert [said["state"] for said in told(one, "status")][:2] == ["live", "lost"]
-        # Who watched the standby never lost it.
+        # Viewers of the standby never lost it.
         promoted = "The server was promoted and is no longer a standby."
         until(lambda: promoted in notices(other))
         assert promoted in other.ask("/").text

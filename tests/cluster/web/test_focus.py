@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A page about something shows that alone: what it did over time, what it is, who blocks it."""
+"""A page about one thing shows that alone: its activity over time, its properties, its blockers."""
 
 import re
 import time
@@ -36,7 +36,7 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def page(server: Server) -> Iterator[Served]:
-    """A page whose role has the least rights."""
+    """A page served for the role with the least rights."""
     with served(f"{server.conninfo()} user=watcher", interval_s=0.2) as one:
         until(lambda: one.collector.status.state == "live")
         yield one

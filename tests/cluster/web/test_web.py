@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The live page of a real server: what it shows is what the server counts, to all alike."""
+"""The live page of a real server: it shows the server's own counts, to all viewers alike."""
 
 import json
 import math
@@ -64,7 +64,7 @@ def test_what_the_server_names_is_escaped(server: Server) -> None:
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
         # The extension is not in this database, and the page says so.
         assert "Not available from this server" in text
-        # What PostgreSQL itself counts is there.
+        # PostgreSQL's own counts are there.
         for title in ("Transactions a second", "Average active sessions", "Requests a second"):
             assert title in text
         assert "Read latency by source" not in text
@@ -87,7 +87,7 @@ def test_samples_follow_one_another_and_polling_continues(page: Served) -> None:
     then = page.ask(f"/live/samples?after={first['epoch']}-{first['next']}").json
     assert then["messages"][0]["number"] == first["next"] + 1
     assert not then["gap"]
-    # Of another process all is new.
+    # With another process, everything is new.
     other = page.ask(f"/live/samples?after=00000000-{first['next']}").json
     assert other["messages"][0]["number"] == numbers[0]
 
@@ -190,7 +190,7 @@ def test_a_range_tells_what_sessions_did(server: Server, page: Served) -> None:
     found = page.ask(f"/live/details?{query(begin, end)}").json
     (sleep,) = [one for one in found["waits"] if one["name"] == "Timeout:PgSleep"]
     assert sleep["wait_class"] == "Application"
-    # To the look at either end, of which there are ten a second.
+    # Exact to one sample at either end; there are ten a second.
     assert 1.0 - unseen - 0.2 <= sleep["seconds"] <= (end - begin).total_seconds() + 0.2
     assert sleep["share"] == pytest.approx(
         sleep["seconds"] / sum(one["seconds"] for one in found["waits"])
@@ -198,7 +198,7 @@ def test_a_range_tells_what_sessions_did(server: Server, page: Served) -> None:
     assert found["sessions"][0]["detail"].endswith("in postgres")
     assert sum(one["share"] for one in found["waits"]) == pytest.approx(1.0)
     assert "pg_stat_statements" in str(found["missing"])
-    # What was before it is not in it.
+    # It contains nothing from before.
     before = page.ask(f"/live/details?{query(begin - timedelta(days=1), begin)}").json
     assert before["begin"] < before["remembered_from"]
 
@@ -217,14 +217,14 @@ def test_one_question_serves_all_who_mark_the_same_range(
     early = begin - timedelta(minutes=50)
     answers = {details.time_range(known, early, begin - timedelta(minutes=20)) for _ in range(5)}
     assert (len(answers), details.asked) == (1, 1)
-    # What has just ended may still get looks, so it is asked again after a while.
+    # A range that has just ended may still get samples, so it is asked for again after a while.
     details.time_range(known, begin, end)
     details.time_range(known, begin, end)
     assert details.asked == 2
     details._recent.clear()
     details.time_range(known, begin, end)
     assert details.asked == 3
-    # So do those who look at the same hours of the repository.
+    # So do viewers of the same hours of the repository.
     for _ in range(3):
         details.history(known, early, begin)
     assert details.asked == 4
@@ -431,10 +431,10 @@ def test_top_fits_a_small_terminal_and_is_refreshed_in_place(server: Server) -> 
         one.rest()
         assert one.child.returncode == 130
     seen = one.codes_and_text
-    # On a screen of its own, which is left at the end, and drawn over from its first line.
+    # On the alternate screen, which is left at the end, and redrawn from its first line.
     assert "\x1b[?1049h" in seen
     assert "\x1b[?1049l" in seen
-    # What is said of the session is left on the screen before.
+    # Messages about the session remain on the normal screen.
     assert "is a superuser" in seen[: seen.index("\x1b[?1049h")]
     screens = [one for one in seen.split("\x1b[H")[1:] if "Commits/s" in one]
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screens[-2])

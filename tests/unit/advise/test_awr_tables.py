@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Tables come out of Oracle's texts as they were printed, however many lines a row has."""
+"""Tables are read from Oracle's texts as they were printed, however many lines a row has."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The doctor's rules: each finds what it is there to find, and says when it cannot know."""
+"""The doctor's rules: each finds the fault that it is for, and says when it cannot know."""
 
 import re
 import subprocess
@@ -250,7 +250,7 @@ def ext4(**changes: Any) -> DoctorFacts:  # noqa: ANN401 - fields of a dataclass
 
 
 def turning(**changes: Any) -> DoctorFacts:  # noqa: ANN401 - fields of a dataclass
-    """Return facts with everything on a disk that turns."""
+    """Return facts with everything on a rotating disk."""
     spindle = replace(
         DISK, name="sda", media=Media.HDD, scheduler="mq-deadline", queue_requests=256
     )
@@ -269,7 +269,7 @@ def of(facts: DoctorFacts, rule: str) -> list[Diagnosis]:
 def test_where_all_is_well_every_rule_says_so() -> None:
     found = diagnose(SOUND)
     assert {one.outcome for one in found} == {Outcome.GOOD}
-    silent = {"sync-mount", "max-batch-time"}  # they have nothing to look at here
+    silent = {"sync-mount", "max-batch-time"}  # they have nothing to check here
     assert not silent & {one.rule for one in found}
     rules = len(PGFLASH_RULES) + len(HOST_RULES) + len(OWN_RULES)
     assert len({one.rule for one in found}) == rules - len(silent)
@@ -277,7 +277,7 @@ def test_where_all_is_well_every_rule_says_so() -> None:
     assert [one.rule for one in check(SOUND)] == [one.rule for one in found][: len(PGFLASH_RULES)]
 
 
-#: What is wrong, which rule finds it, how bad it is, and a word of the command that changes it.
+#: The fault, the rule that finds it, its severity, and a word of the command that mends it.
 FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("cache-mode", cache(mode="passthrough", mode_reason="set by a user"), Outcome.WARNING,
      "pgflash_cache_set_mode('serve')"),
@@ -287,6 +287,8 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("cache-file", replace(SOUND, cache=replace(CACHE, devices=(BYPASSED,))), Outcome.WARNING,
      "pgflash_cache_devices"),
     ("cache-workers", cache(writer_running=False), Outcome.WARNING, "max_worker_processes = 16"),
+    ("cache-workers", replace(SOUND, cache=replace(CACHE, missing_workers=("pgflash sampler",))),
+     Outcome.WARNING, "max_worker_processes = 16"),
     ("page-cache-check", cache(page_cache_check="none"), Outcome.WARNING, "seccomp profile"),
     ("cache-size", cache(resize_reason="the device is full"), Outcome.WARNING, "cache_size"),
     ("cache-benefit", saved(flash_read_ms=50_000.0), Outcome.WARNING, "pgflash devices"),
@@ -435,7 +437,7 @@ def test_a_rule_finds_what_is_wrong_and_names_reason_source_and_command(
     assert others <= ALONG.get(rule, set())
 
 
-#: What takes effect at once and is gone after a restart of the machine, and where it is kept.
+#: Commands whose effect is lost when the machine restarts, and the files that keep it.
 PASSING = re.compile(r"> /(sys|proc)/|sysctl -w|mount -o remount")
 KEEPS = re.compile(r"/etc/(sysctl\.d|tmpfiles\.d|udev/rules\.d|fstab|nfs\.conf)")
 
@@ -455,7 +457,7 @@ def test_commands_last_and_are_commands(facts: DoctorFacts) -> None:
                 subprocess.run(["bash", "-n", "-c", command], check=True)
 
 
-#: What goes along with something: a container's layer has no disk to be looked at.
+#: Consequences: a container's layer has no disk that could be examined.
 ALONG = {
     "lasting": {
         "random-page-cost", "effective-io-concurrency", "scheduler", "queue-depth", "read-ahead",
@@ -526,7 +528,7 @@ def test_a_rule_that_cannot_know_says_so(rule: str, facts: DoctorFacts) -> None:
 
 def test_every_rule_has_a_finding_above() -> None:
     rules = {one.rule for one in diagnose(SOUND)} | {"sync-mount", "max-batch-time"}
-    # Views are there, or it is not known what is.
+    # Views exist, or nothing is known.
     assert {rule for rule, _facts, _outcome, _command in FINDINGS} == rules - {"cache-views"}
 
 
@@ -675,7 +677,7 @@ def test_the_worst_stands_first_and_a_disk_of_two_devices_is_checked_once() -> N
     places = [list(Outcome).index(one.outcome) for one in found]
     assert places == sorted(places)
     assert len([one for one in found if one.rule == "scheduler"]) == 1
-    # What an archive holds can be written again, so its barriers are left alone.
+    # An archive can be written again, so its barriers do not matter.
     assert {one.subject for one in found if one.rule == "barriers"} == {"/pg"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Devices as the model sees them: from an emulated profile, from a probe, from their class."""
+"""Devices of the model: from an emulated profile, from a probe, from their class."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The queueing model: it repeats the present, keeps the laws of queues, and knows its limits."""
+"""The queueing model: it reproduces the present, obeys the laws of queues, and knows its limits."""
 
 import math
 from dataclasses import replace
@@ -83,7 +83,7 @@ def test_what_is_a_stream_on_the_array_is_one_on_flash() -> None:
 
     assert read_ms(seeks, ARRAY) > FLASH.read_ms
     assert read_ms(streams, ARRAY) < FLASH.read_ms / 2
-    # Of a device of which only the class is known nobody knows what a seek takes.
+    # If only a device's class is known, the time of a seek is not.
     assert read_ms(streams, replace(DISK, servers=8)) > FLASH.read_ms
 
 
@@ -231,7 +231,7 @@ def test_more_flash_is_never_slower(
         sync_s=commit_s / 3,
         lock_s=lock_s,
     )
-    # A flash device without limits: one that is slower than the array is not in question.
+    # A flash device without limits: one that is slower than the array is not considered.
     quick = replace(FLASH, servers=256, read_ms=0.001, bytes_s=1e12, pipe_bytes_s=None)
     here = Model(work, array=ARRAY, flash=quick)
     cache = here.predict(Target(name="c", title="", cached=hits))

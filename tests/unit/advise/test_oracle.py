@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Oracle's reports of several releases, and extracts as papers print them, are read as work."""
+"""Oracle's reports of several releases, and extracts in papers, are read as work."""
 
 import math
 from collections.abc import Callable
@@ -119,7 +119,7 @@ def test_an_older_report_whose_heads_are_plain_cells_is_read() -> None:
     assert work.cores == 16
     assert work.reads.mean_ms == pytest.approx(27)
     assert work.commit_s == 900
-    # A sync of the log takes 15 ms; the events of background processes are no waits of clients.
+    # A sync of the log takes 15 ms; events of background processes are not waits of clients.
     assert work.syncs == 40_000
     assert work.sync_s == 600
 
@@ -159,7 +159,7 @@ def test_an_hour_is_the_same_in_every_release(report: str) -> None:
     assert work.transactions == pytest.approx(360_000)
     assert (work.reads.count, work.reads.seconds) == (734_400, 6_120)
     assert work.commit_s == 900
-    # Nobody sorted on disk, and nothing came from a flash cache.
+    # No session sorted on disk, and no read was served by a flash cache.
     assert (work.temp.count, work.flash.count) == (0, 0)
     assert work.wal_bytes == 400_000 * 3_600
 
@@ -185,7 +185,7 @@ def _is_possible(work: Work, known: Situation) -> None:
     shares = [share for _name, share in advice.bottleneck.shares]
     assert math.fsum(shares) <= 1 + 1e-9
     assert sum(one.share for one in advice.objects) <= 1 + 1e-9
-    # No more is saved than sessions waited.
+    # The saving cannot exceed the sessions' waits.
     assert sum(one.saved_s for one in advice.objects) <= work.sessions * work.elapsed_s
     for way in advice.approaches:
         parts = (way.cpu_ms, way.disk_ms, way.flash_ms, way.commit_ms, way.other_ms)
@@ -207,7 +207,7 @@ def test_a_report_that_ends_anywhere_is_read_or_refused_in_a_sentence(report: st
         try:
             work = work_of_awr("\n".join(lines[:end]), name="x")
         except AwrFileError:
-            # What was enough stays enough.
+            # A cache that was large enough stays large enough.
             assert read == 0, lines[end - 1]
             continue
         read += 1
@@ -236,7 +236,7 @@ def test_five_segments_have_their_share_of_all_reads() -> None:
     work = work_of_awr(REPORT_11, name="x")
     advice = advise(work)
     shares = {one.name: one.share for one in advice.objects}
-    # As printed; what is Oracle's own cannot be moved.
+    # As printed; Oracle's own objects cannot be moved.
     assert shares == {
         "SHOP.ORDERS": pytest.approx(0.20),
         "SHOP.ORDERS:2021": pytest.approx(0.15),
@@ -437,6 +437,6 @@ def test_predictions_from_the_papers_baselines_hold() -> None:
     assert measured == pytest.approx([1.36, 1.63, 3.01, 5.17], abs=0.005)
     predicted = [by_case[f"000-{way}"].predicted or 0.0 for way in ways]
     assert predicted[1] < predicted[2] < predicted[3]
-    # What the extracts cannot tell is the worst, and is said to be.
+    # What the extracts do not show is assumed to be the worst, and the report says so.
     assert checks.worst is by_case["001-flash-cache"]
     assert "upper bound" in by_case["001-flash-cache"].note

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What other sizes would bring is told in the reads and times of the report's period."""
+"""The gain of other sizes is given in the reads and times of the report's period."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who names a period by times gets the nearest snapshots, and is told what he got."""
+"""A period named by times becomes the nearest snapshots, and a finding says which."""
 
 from datetime import timedelta
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Two reports side by side: what is compared, what is new, and what cannot be known."""
+"""Two reports side by side: what is compared, new, or unknown."""
 
 from dataclasses import replace
 
@@ -67,7 +67,7 @@ def test_what_may_be_among_the_rest_is_not_called_new(busy: AwrReport) -> None:
 
 
 def test_what_is_left_over_has_no_number_of_times(busy: AwrReport) -> None:
-    # The residual of a period may be below nothing, and then of the other sign in the next.
+    # The residual of a period may be below zero, and of the other sign in the next.
     def with_residual(value: float) -> AwrReport:
         events = busy.table("top-events")
         place = events.index("sessions")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The same figures from what PostgreSQL 15 to 19 really gave (tests/golden/data).
+"""The same figures from real views of PostgreSQL 15 to 19 (tests/golden/data).
 
-Each sample holds the views before and after work of known size, and what that work was.
+Each sample holds the views before and after work of known size, and describes that work.
 """
 
 import json
@@ -23,7 +23,7 @@ MAJORS = (15, 16, 17, 18, 19)
 
 
 class Sample:
-    """A major's sample as a period, with what was done in it."""
+    """A major version's sample as a period, with the work done in it."""
 
     def __init__(self, major: int) -> None:
         found: dict[str, Any] = json.loads((DATA / f"stock-{major}.json").read_text())
@@ -94,7 +94,7 @@ def test_every_major_tells_who_wrote_dirty_buffers(sample: Sample) -> None:
 def test_the_wal_is_what_its_position_says(sample: Sample) -> None:
     found = wal(sample.period, timed=True)
     assert found is not None
-    # Positions count page headers too; and what the looks log is in the counters alone.
+    # Positions include page headers; and the WAL of the samples themselves is only in the counters.
     assert 0.8 * sample.did["wal_bytes"] <= found.bytes <= 1.2 * sample.did["wal_bytes"] + 4096
     assert found.syncs is not None
     assert found.syncs >= sample.did["commits_at_least"]
@@ -112,7 +112,7 @@ def test_the_bytes_of_full_page_images_are_a_part_of_the_wal_from_19_on(sample: 
         assert found.full_page_image_bytes is None
         return
     assert found.full_page_image_bytes is not None
-    # Of a page the hole in its middle is left out.
+    # The hole in the middle of a page is omitted.
     assert 0 < found.full_page_image_bytes < min(found.bytes, 8192 * found.full_page_images)
     assert "size of full-page images" in sample.report.table("wal").values("name")
 

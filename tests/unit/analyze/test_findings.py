@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Each finding is said when it is true, with its numbers, and not when it is not."""
+"""Each finding appears when it is true, with its numbers, and not otherwise."""
 
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +19,7 @@ Sections = dict[str, Rows]
 
 
 def server(**grown: float) -> Sections:
-    """Return ten minutes of pg_stat_database, half a session at work, and what GROWN says."""
+    """Return ten minutes of pg_stat_database, half a session active, and the growth in GROWN."""
     return {
         "database": [
             {
@@ -126,7 +126,7 @@ def _nothing(row: object) -> dict[str, Value]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A rule, what makes it speak and what does not."""
+    """A rule, the data that triggers it and the data that does not."""
 
     rule: str
     yes: Sections
@@ -421,7 +421,7 @@ def test_a_finding_is_not_said_where_it_is_not_true(case: Case) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    # The first sums the period up, whatever it is; two of them have two ways to say it.
+    # The first always sums up the period; two of them have two wordings.
     assert len(CASES) == len(RULES) - 1 + 2
 
 
@@ -547,7 +547,7 @@ def test_the_page_cache_is_no_good_news_where_clients_wait_for_the_disk() -> Non
 
 
 def test_sums_that_contradict_each_other_are_a_finding_and_cost_no_report() -> None:
-    # A file of snapshots that somebody else wrote: a session cannot wait less than not at all.
+    # A file of snapshots from somebody else: a session cannot wait less than zero.
     odd = server() | seen(("Lock", "relation", -600))
     store = Shelf()
     store.put(0, {name: rows if name in GAUGES else [] for name, rows in server().items()})
@@ -595,7 +595,7 @@ def test_what_costs_more_is_no_less_serious_and_stands_no_later() -> None:
     assert [one.severity for one in costly] == [
         Severity.WARNING if (one.cost or 0) >= WARN_MIN else Severity.NOTE for one in costly
     ]
-    # What sums it up is as serious as the worst of it.
+    # The summary is as serious as the worst finding.
     assert found[HEADLINE].severity is Severity.WARNING
 
 
@@ -653,3 +653,10 @@ def test_locks_name_the_table_whose_rows_were_waited_for() -> None:
     assert finding.table == "locks"
     assert "stock accounted for 75 % of row lock waits (sampled)" in finding.evidence
     assert findings_of(server() | seen(("Lock", "tuple", 9_000)))["locks"].table == "top-events"
+
+
+def test_processor_time_beyond_db_time_is_no_share_of_it() -> None:
+    # DB time is counted when a statement ends, its processor time all the while.
+    busy = server() | {"backend_cpu": [{"backend_type": CLIENT, "cpu_seconds": 600.0}]}
+    sentence = findings_of(busy)["where-the-time-went"].sentence
+    assert sentence.startswith("10.0 min (more than DB time itself) was work"), sentence

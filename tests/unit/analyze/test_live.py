@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The live page's arithmetic: rates out of counters, and quantiles out of ranges."""
+"""The live page's arithmetic: rates from counters, and quantiles from ranges."""
 
 import random
 from dataclasses import replace
@@ -54,7 +54,7 @@ def test_a_sample_is_what_was_counted_between_over_the_time_between() -> None:
     assert (found.commits_s, found.rollbacks_s, found.wal_bytes_s) == (50.0, 2.0, 2048.0)
     assert found.requests_s == {"disk": 30.0, "temp": 2.0}
     assert found.bytes_s == {"disk": 245_760.0, "temp": 20.0}
-    # 1.5 seconds were looked at: 1.5 s of waiting in them are one session all the time.
+    # 1.5 seconds were sampled: 1.5 s of waiting in them are one session all the time.
     assert found.aas == {"Commit": 1.0, "CPU": 2.0}
     assert [(one.event, one.sessions) for one in found.events] == [
         ("CPU", 2.0),
@@ -129,7 +129,7 @@ def test_no_rate_is_ever_negative(before: int, after: int, calls: tuple[int, int
     assert found.cache.hit_ratio is None or 0 <= found.cache.hit_ratio <= 1
 
 
-def test_a_counter_that_began_anew_counts_what_it_has() -> None:
+def test_a_counter_that_started_over_counts_what_it_has() -> None:
     found = sample(SECOND, replace(FIRST, monotonic_s=104.0), number=1)
     assert found is not None
     assert found.commits_s == 500.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Waits for locks by object, with the error that samples have."""
+"""Waits for locks by object, with the sampling error."""
 
 import pytest
 

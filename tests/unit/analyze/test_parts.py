@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Where the parts of DB time come from, and that nothing is counted twice."""
+"""The sources of the parts of DB time; nothing is counted twice."""
 
 from datetime import timedelta
 
@@ -41,7 +41,7 @@ def call(
 
 
 def samples(*seen: tuple[str, str | None, str | None, int], minutes: int = 10) -> dict[str, Rows]:
-    """Return what was seen in each of MINUTES of 600 looks."""
+    """Return what was seen in each of MINUTES of 600 samples."""
     buckets = [(EPOCH + timedelta(minutes=n)).isoformat() for n in range(minutes)]
     return {
         "sample_looks": [{"bucket": b, "looks": LOOKS, "missed": 0} for b in buckets],
@@ -116,7 +116,7 @@ def counted(found: DbTime) -> dict[str, float]:
 
 
 def test_db_time_has_what_running_statements_used_up() -> None:
-    # 4 s of the statements that ran at the begin were before the period.
+    # 4 s of the statements that ran at the beginning were before the period.
     found = db_time(period(active_s=100.0, in_flight_ms=(4_000.0, 9_000.0)))
     assert found.client_s == pytest.approx(105.0)
     assert found.composition.db_time_source is Source.EXACT
@@ -339,7 +339,7 @@ def test_a_session_between_two_statements_is_idle() -> None:
 
 
 def test_the_time_that_looks_stand_for_is_what_the_sampler_says() -> None:
-    # It was out for half of the only minute: its 300 looks stand for 30 s.
+    # It was off for half of the only minute: its 300 samples represent 30 s.
     bucket = EPOCH.isoformat()
     seen: dict[str, Rows] = {
         "sample_looks": [{"bucket": bucket, "looks": 300, "missed": 300, "seconds": 30.0}],
@@ -374,7 +374,7 @@ def test_minutes_without_a_look_are_no_idle_spell() -> None:
 
 
 def test_looks_of_another_time_are_none() -> None:
-    # The clock was set back: what the sampler keeps lies before the period.
+    # The clock was set back: the sampler's data is from before the period.
     before = (EPOCH - timedelta(hours=1)).isoformat()
     seen: dict[str, Rows] = {
         "sample_looks": [{"bucket": before, "looks": LOOKS, "missed": 0}],

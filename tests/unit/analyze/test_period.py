@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Periods: what is counted between snapshots, resets, gaps, and what bounds no period."""
+"""Periods: counts between snapshots, resets, gaps, and snapshots that cannot bound a period."""
 
 import pytest
 
@@ -162,7 +162,8 @@ def test_a_section_that_came_later_counts_from_there_and_that_is_said() -> None:
     assert reasons["io"] == "had for 10.0 min of 20.0 min"
 
 
-# ---- what bounds no period ---------------------------------------------------------------
+# ---- snapshots that cannot bound a period
+# ---------------------------------------------------------------
 
 
 def test_an_unknown_snapshot_is_refused_with_those_there_are() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What cannot be is left out of a table, and said, unless two clocks explain it."""
+"""An impossible value is left out of a table and reported, unless two clocks explain it."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from support.reports import column, table
 def left(
     value: Cell, *, unit: Unit = Unit.SHARE, mark: RowMark = RowMark.PLAIN, name: str = "share"
 ) -> tuple[object, tuple[str, ...]]:
-    """Return what is left of a value in a table, and what is said."""
+    """Return what is left of a value in a table, and the message."""
     columns = [column("what"), column(name, unit)]
     made, said = possible(table("some-table", columns, Row(cells=("a row", value), mark=mark)))
     return plain(made.rows[0].cells[1]), said

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The policy's bench: streams, gaps and windows are what they say, and so is the replay."""
+"""The bench of policies: its streams, gaps, windows and replay are correct."""
 
 import json
 import random

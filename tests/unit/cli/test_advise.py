@@ -82,7 +82,7 @@ def test_a_report_in_utf_16_is_read_and_the_databases_size_judges_a_flash_cache(
     assert main(["advise", "--awr", str(path), *sizes, "--format", "json"]) == 0
     advice = json.loads(capsys.readouterr().out)
     cache = next(way for way in advice["approaches"] if way["name"] == "flash-cache")
-    # Hits grow to the end, so all flash is worth it; the redo log takes 2 GB of it beside a cache.
+    # Hits grow to the end, so all of the flash pays; the redo log takes 2 GB of it beside a cache.
     assert cache["flash_bytes"] == 54 * 2**30
     assert 0.6 < cache["hit_ratio"] < 0.98
     everything = next(way for way in advice["approaches"] if way["name"] == "all-on-flash")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash baseline: periods that are kept under a name, listed, compared and dropped."""
+"""pgflash baseline: periods are kept under a name, listed, compared and dropped."""
 
 import csv
 import io

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""TAB in a real shell: it completes what the parser knows, and asks no Python for it."""
+"""TAB in a real shell: it completes what the parser knows, without starting Python."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ STAND_IN = "pgflash() { printf '<%s>\\n' \"$*\"; }"
 
 @pytest.fixture
 def bash(folder: Path) -> Iterator[Terminal]:
-    """A shell that finds no other pgflash: whatever it completes, it has from the script."""
+    """A shell that finds no other pgflash: all its completions come from the script."""
     words = ("bash", "--norc", "--noprofile", "-i")
     with terminal(words, columns=200, environment={"PATH": "/usr/bin:/bin"}) as shell:
         shell.type(f"{STAND_IN}; cd '{folder}' && source script.bash; echo do''ne\n")
@@ -41,7 +41,7 @@ def bash(folder: Path) -> Iterator[Terminal]:
 
 
 def line(shell: Terminal, typed: str) -> str:
-    """Type a line with a TAB at its end, and return what is called then."""
+    """Type a line with a TAB at its end, and return the command that then runs."""
     shell.written.clear()
     shell.type(f"{typed}\t\n")
     return shell.until(">\n").split("<")[-1].split(">")[0].rstrip()
@@ -56,7 +56,7 @@ def line(shell: Terminal, typed: str) -> str:
         ("pgflash doctor --fail-on crit", "doctor --fail-on critical"),
         ("pgflash doctor --fail-on=crit", "doctor --fail-on=critical"),
         ("pgflash cache mode pass", "cache mode passthrough"),
-        # A value is no command, and an option between does not hide what follows.
+        # A value is not a command, and an option in between does not hide what follows.
         ("pgflash cache -d mode res", "cache -d mode resize"),
         ("pgflash report -o kep", "report -o kept report.json"),
         ("pgflash advise --flash fl", "advise --flash flash/"),

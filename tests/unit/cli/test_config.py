@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The user's file of defaults: what it may say, whose it is, and what counts more."""
+"""The user's file of defaults: its contents, its owner, and what overrides it."""
 
 import json
 import os
@@ -26,7 +26,7 @@ pager = false
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Name a file that is not there yet; and nobody names a server."""
+    """Name a file that does not exist yet; and nothing names a server."""
     path = tmp_path / "pgflash.toml"
     monkeypatch.setenv("PGFLASH_CONFIG", str(path))
     for name in [name for name in os.environ if name.startswith("PG") and name != "PGFLASH_CONFIG"]:
@@ -70,7 +70,7 @@ def test_its_place_is_that_of_configurations(
 
 
 def server_that_was_asked(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return what the command says of a server that is not there."""
+    """Return the command's message about a server that is not there."""
     told: str = json.loads(output(capsys, "version", *words))["why_no_server"]
     return told
 

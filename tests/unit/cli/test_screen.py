@@ -46,7 +46,7 @@ def test_a_screen_ends_with_an_interrupt(terminal: bool) -> None:
 
 def test_work_that_is_not_planned_is_shown_by_its_amount() -> None:
     written = io.StringIO()
-    # Without colour, the bar is drawn as far as the work is done.
+    # Without colour, the bar is as long as the share of work that is done.
     console = Console(file=written, force_terminal=True, width=120, no_color=True)
     bars = []
     with Screen(console) as screen:

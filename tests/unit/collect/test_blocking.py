@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who blocks whom is told in an order that a reader can follow, whatever the locks look like."""
+"""Blocked sessions are listed in an order that a reader can follow, for any pattern of locks."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from pgflash.collect.blocking import Blockers, tree
         ({2: (1,)}, [(1, 0), (2, 1)]),
         # Two wait for one, and one more for the second of them.
         ({2: (1,), 3: (1,), 4: (3,)}, [(1, 0), (2, 1), (3, 1), (4, 2)]),
-        # Who waits for two stands below the first of them, once.
+        # A session that waits for two is listed once, below the first of them.
         ({3: (1, 2)}, [(1, 0), (3, 1), (2, 0)]),
         # A deadlock that is not found yet.
         ({1: (2,), 2: (1,)}, [(1, 0), (2, 1)]),
@@ -28,7 +28,7 @@ def test_a_waiter_stands_below_one_that_blocks_it(
     assert list(tree(blockers)) == told
 
 
-def test_a_long_queue_is_told_to_a_depth_and_the_rest_begins_anew() -> None:
+def test_a_long_queue_is_told_to_a_depth_and_the_rest_starts_over() -> None:
     queue = {pid + 1: (pid,) for pid in range(1, 51)}
     told = dict(tree(queue))
     assert set(told) == set(range(1, 52))

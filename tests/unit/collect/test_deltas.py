@@ -40,7 +40,7 @@ def test_no_difference_is_negative(before: Rows, now: Rows) -> None:
 
 @given(readings, readings, readings)
 def test_differences_compose(start: Rows, first: Rows, second: Rows) -> None:
-    """What happened in two intervals is what happened from the first to the last snapshot."""
+    """The deltas of two intervals add up to the delta from the first to the last snapshot."""
     middle = growth(start, first)
     end = growth(middle, second)
     parts = (totals(difference(start, middle)), totals(difference(middle, end)))
@@ -54,7 +54,7 @@ def test_what_was_counted_is_what_is_told(before: Rows, more: Rows) -> None:
 
 
 @given(readings, readings)
-def test_a_row_that_began_anew_tells_all_it_has(before: Rows, now: Rows) -> None:
+def test_a_row_that_started_over_tells_all_it_has(before: Rows, now: Rows) -> None:
     told = difference(before, now)
     for key, row in now.items():
         had = before.get(key)

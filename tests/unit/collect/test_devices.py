@@ -21,7 +21,7 @@ def fake(tmp_path: Path) -> FakeMachine:
 
 
 def devices(fake: FakeMachine, *paths: str, every: bool = False) -> tuple[DeviceFacts, ...]:
-    """Return the devices of parts that are named like their paths."""
+    """Return the devices of parts that are named after their paths."""
     places = [Place(part=path, path=path) for path in paths]
     return devices_of(places, machine=fake.machine, space=lambda _path: (1000, 400), every=every)
 
@@ -279,7 +279,7 @@ def test_this_machine_answers_for_its_own_folders(tmp_path: Path) -> None:
     assert by_part["b"].media is Media.MEMORY
 
 
-# ---- what a drive says of itself
+# ---- what a drive reports about itself
 
 
 def below(folder: Path, fake: FakeMachine) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How many snapshots a long range is drawn from, and what a snapshot's rows count as."""
+"""How many snapshots are used to draw a long range, and how a snapshot's rows count."""
 
 import itertools
 from datetime import UTC, datetime, timedelta

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Where a cluster keeps its parts: what commands and lists of settings name."""
+"""Where a cluster keeps its parts: the paths in commands and lists of settings."""
 
 from pathlib import Path
 

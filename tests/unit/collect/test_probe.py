@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Probing a device: what is measured holds together, and nothing is left behind."""
+"""Probing a device: the measurements are consistent, and nothing is left behind."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_a_file_system_that_refuses_direct_io_is_not_measured(
 
     def refuse(path: str | Path, flag: int, *rest: int, dir_fd: int | None = None) -> int:
         if flag & os.O_DIRECT:
-            # Some have made the file when they say so.
+            # Some have created the file when they report the error.
             os.close(kept(path, flag & ~(os.O_DIRECT | os.O_TMPFILE), *rest, dir_fd=dir_fd))
             raise OSError(22, "Invalid argument")
         return kept(path, flag, *rest, dir_fd=dir_fd)
@@ -267,7 +267,7 @@ def test_a_failing_fio_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.skipif(not shutil.which("fio"), reason="there is no fio: apt-get install fio")
 def test_fio_and_we_measure_the_same(tmp_path: Path) -> None:
-    """One pair of measurements agrees; others may not, when the machine does something else."""
+    """One pair of measurements agrees; others may not, if the machine is busy."""
 
     def agrees() -> bool:
         theirs = probe(tmp_path, at="", size_bytes=2**26, seconds=1.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The C rooms are built by whoever builds them: by his compiler, with his flags, and ours last."""
+"""The C rooms are built with the user's compiler and flags, and our flags come last."""
 
 import os
 import re
@@ -23,7 +23,7 @@ FLAGS = {
 
 @pytest.fixture
 def built_by_clang(pg_install: PgInstall, tmp_path: Path) -> Path:
-    """Return the pg_config of a server that another compiler built, with flags that ours lacks."""
+    """Return the pg_config of a server built by another compiler, with flags that ours lacks."""
     asked = subprocess.run(
         [pg_install.pg_config, "--pgxs"], capture_output=True, text=True, check=True
     )
@@ -85,7 +85,7 @@ def test_checked_calls_of_libc_are_left_out_whatever_the_builder_says(
     room: str, pg_install: PgInstall, tmp_path: Path
 ) -> None:
     for line in compilations(room, pg_install.pg_config, tmp_path / "build", as_words=True):
-        # One of -Wp is obeyed after all that are not, and the last one counts.
+        # A flag of -Wp is applied after all others, and the last one counts.
         before, _found, after = line.rpartition("-Wp,-U_FORTIFY_SOURCE")
         if " -c " in line or ".c " in line:
             assert before

@@ -57,7 +57,7 @@ def test_the_latest_run_is_resumed_if_it_is_unfinished(asked: Asked, run: Run) -
     keep(asked, FINISHED, run)
     order = order_one(asked)
     assert order.resumed == run
-    assert order.or_anew
+    assert order.or_new
 
 
 def test_after_a_finished_run_a_new_one_begins(asked: Asked) -> None:
@@ -75,4 +75,4 @@ def test_a_run_that_is_named_is_resumed_or_refused(asked: Asked) -> None:
     keep(asked, STOPPED)
     order = order_one(dataclasses.replace(asked, resume=STOPPED.id))
     assert order.resumed == STOPPED
-    assert not order.or_anew
+    assert not order.or_new

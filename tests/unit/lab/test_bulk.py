@@ -86,7 +86,7 @@ def test_another_seed_loads_another_part_of_a_database_as_large_as_the_base() ->
     assert scale_factor == pytest.approx(1024 * 2**20 / 152 / 6e6)
     assert 1 <= part <= parts
     assert replace(large, seed=2).source(BLOCKS * large.batch_orders)[1] != part
-    # What a part has suffices for all blocks.
+    # A part has enough for all blocks.
     assert scale_factor * 1.5e6 / parts >= BLOCKS * large.batch_orders
     # A small base has not enough rows: then they are those of a larger one.
     small = replace(large, base_mb=1)

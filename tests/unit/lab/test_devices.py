@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Where a run's files are, and that they go away."""
+"""Where a run's files are, and that they are removed."""
 
 import dataclasses
 import fcntl

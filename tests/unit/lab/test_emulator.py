@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Device profiles: what is read from a file, and what is refused with which words."""
+"""Device profiles: what is read from a file, and the messages when one is refused."""
 
 from pathlib import Path
 
@@ -217,3 +217,18 @@ def test_an_emulator_that_is_not_built_says_how_to_build_it(
     device = EmulatedDevice(name="disk", profile=profile(DISK), paths=(tmp_path,))
     with pytest.raises(EmulatorError, match="make -C emulator"):
         Emulator.create(tmp_path / "state", devices=[device])
+
+
+def test_the_emulator_of_a_package_is_found_where_there_is_no_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packaged = tmp_path / "usr/lib/pgflash-lab/emulator"
+    monkeypatch.delenv("PGFLASH_EMULATOR_FOLDER", raising=False)
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "usr"))
+    assert emulator_folder() != packaged  # there is none yet
+    packaged.mkdir(parents=True)
+    assert emulator_folder() != packaged  # the clone's comes first
+    monkeypatch.setattr(
+        "pgflash_lab.emulator.__file__", str(tmp_path / "usr/lib/python3/site/pgflash_lab/x.py")
+    )
+    assert emulator_folder() == packaged

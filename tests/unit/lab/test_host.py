@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Whose the processors were: reading /proc, and what is foreign."""
+"""The users of the processors: reading /proc, and finding foreign processes."""
 
 import os
 import subprocess

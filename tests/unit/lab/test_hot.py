@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Tables that an approach moves as the advice says, from the baseline's own report."""
+"""An approach moves the tables that the advice selects from the baseline's own report."""
 
 import dataclasses
 from pathlib import Path

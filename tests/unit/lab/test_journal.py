@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A run's progress, read by another process while it is made, and after its end."""
+"""A run's progress, read by another process during the run and after its end."""
 
 import subprocess
 import sys
@@ -78,7 +78,7 @@ def test_the_last_seconds_of_the_attempt_that_is_measured_are_kept(tmp_path: Pat
         for at_s in range(SECONDS_MAX + 5):
             listener.second("baseline, repeat 1", "transactions", second(at_s))
         assert told() == ("baseline, repeat 1", [*range(5, SECONDS_MAX + 5)])
-        # Stages do not forget them; another attempt does, or the same one once more.
+        # They outlive a stage, but not another attempt or a repetition of the same one.
         listener.stage("checking")
         listener.second("flash, repeat 1", "transactions", second(1.0))
         listener.second("flash, repeat 1", "transactions", second(2.0))
@@ -110,7 +110,7 @@ def test_a_run_of_another_process_is_seen_refused_and_known_dead_when_killed(
     finally:
         child.kill()
         child.wait()
-    # What it wrote is still there, and it does not run.
+    # Its files are still there, and it does not run.
     assert {one.name for one in tmp_path.iterdir()} == {PROGRESS_FILE, LOCK_FILE}
     assert progress_of(tmp_path) is None
     # Another may resume it.

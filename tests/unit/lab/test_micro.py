@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The micro workload without a server: what is asked of it, and how its log is read."""
+"""The micro workload without a server: its parameters, and how its log is read."""
 
 from pathlib import Path
 

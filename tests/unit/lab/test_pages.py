@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The pages beside a run's report: which there are, of which attempt, and where they lead."""
+"""The pages beside a run's report: which exist, for which attempt, and where they lead."""
 
 import dataclasses
 from pathlib import Path

@@ -62,14 +62,14 @@ def test_pgbench_gets_scripts_scale_and_rate(tmp_path: Path) -> None:
     assert {"--file=/a.sql@2", "--scale=7", "--rate=5.0", "--protocol=prepared"} <= set(own)
     builtin = command(named("tpcb-like"))
     assert "--builtin=tpcb-like@1" in builtin
-    # pgbench itself asks the tables, and complains if it is told.
+    # pgbench itself reads the scale from the tables, and complains if it is given one.
     assert not any(word.startswith(("--scale", "--rate")) for word in builtin)
 
 
 def test_good_scripts_are_accepted_without_a_server(
     install: PgInstall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # It must not find a server by the user's own settings either.
+    # It must not find a server through the user's own settings, either.
     monkeypatch.setenv("PGHOSTADDR", "not an address")
     file = file_of(tmp_path, "\\set n random(1, 5)\nSELECT :n;\n")
     require_scripts(install, named(f"{file}@2,select-only"))

@@ -109,7 +109,7 @@ def test_a_killed_postmaster_takes_its_children_along_and_recovers(server: Serve
         connection.execute("create table t as select generate_series(1, 1000) as n")
     pids = [server.postmaster_pid or 0, *server.child_pids()]
     server.kill_postmaster()
-    # A process that has let go of everything may be a zombie only a moment later.
+    # A process that has released everything may become a zombie only a moment later.
     assert eventually(lambda: not any(is_alive(pid) for pid in pids))
     server.start()
     assert "automatic recovery in progress" in server.log_text(since_start=True)
@@ -203,29 +203,29 @@ def test_a_killed_servers_folder_goes_with_postgresqls_memory(cluster: ClusterFa
     assert not there_is(segment)
     assert not any(path.exists() for path in posix)
 
-    # Who runs keeps his, though his folder goes.
+    # A running server keeps its memory, though its folder is removed.
     posix, segment = seen[running]
     assert there_is(segment)
     assert all(path.exists() for path in posix)
 
 
-def test_a_snapshot_brings_back_the_cluster_and_only_it(
+def test_a_copy_brings_back_the_cluster_and_only_it(
     cluster: ClusterFactory, tmp_path: Path
 ) -> None:
     server = cluster()
     with server.connect() as connection:
         connection.execute("create table before as select 1 as n")
-    with pytest.raises(ServerError, match="cannot take a snapshot of a running server"):
-        server.snapshot(tmp_path / "snapshot")
+    with pytest.raises(ServerError, match="cannot copy a running server"):
+        server.copy_to(tmp_path / "copy")
     server.stop()
-    server.snapshot(tmp_path / "snapshot")
+    server.copy_to(tmp_path / "copy")
     server.start()
     with server.connect() as connection:
         connection.execute("create table after as select 2 as n")
     server.stop()
 
     wal = server.base / "elsewhere"
-    server.restore(tmp_path / "snapshot", wal_dir=wal)
+    server.restore(tmp_path / "copy", wal_dir=wal)
     server.start()
     with server.connect() as connection:
         assert connection.execute("select n from before").fetchone() == (1,)
@@ -240,9 +240,9 @@ def test_a_snapshot_takes_wal_that_lives_elsewhere_and_restores_it_inside(
 ) -> None:
     server = cluster()
     server.stop()
-    server.snapshot(tmp_path / "first")
+    server.copy_to(tmp_path / "first")
     server.restore(tmp_path / "first", wal_dir=server.base / "elsewhere")
-    server.snapshot(tmp_path / "second")
+    server.copy_to(tmp_path / "second")
     server.restore(tmp_path / "second")
     assert not (server.data / "pg_wal").is_symlink()
     server.start()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Hours of the live page in a few seconds: memory stays flat, sleepers come back, servers change.
+"""Hours of the live page in a few seconds: memory stays flat, viewers return, servers change.
 
-The collector's own loop reads from a made-up server as fast as it can, whose clocks go on by a
+The collector's own loop reads as fast as it can from an invented server, whose clocks advance by a
 second with each reading.
 """
 
@@ -46,12 +46,12 @@ FILES = 10
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have files looked at each time: hours pass in seconds here."""
+    """Have files read each time: hours pass in seconds here."""
     monkeypatch.setattr(collecting, "FILES_PART", 0)
 
 
 class Session:
-    """A session with a server that is made up."""
+    """A session with an invented server."""
 
     broken = False
 
@@ -67,7 +67,7 @@ class Hours:
         self.seconds = 0
         self.ends_at = 0
         self.done = threading.Event()
-        #: What happens at which second.
+        #: The events and the second of each.
         self.script = dict(script or {})
 
     def make(self, _connection: Connection) -> "Hours":
@@ -140,7 +140,7 @@ def is_flat(early: int, late: int) -> bool:
 
 
 def drive(hours: Hours, collector: Collector, seconds: int) -> None:
-    """Let so many seconds pass."""
+    """Let this many seconds pass."""
     hours.done.clear()
     hours.ends_at = hours.seconds + seconds
     while hours.seconds < hours.ends_at:
@@ -174,7 +174,7 @@ def test_memory_is_flat_over_hours() -> None:
 
 
 def test_a_leak_would_be_found() -> None:
-    """What keeps a reading each second does so for minutes only."""
+    """Where one reading a second is kept, it is kept for minutes only."""
     kept = []
 
     class Leaking(Hours):
@@ -210,7 +210,7 @@ def test_a_sleeper_comes_back_after_minutes_and_after_hours() -> None:
     assert gap
     assert len(messages) == MESSAGES_MAX
     assert messages[-1].number == collector.ring.newest
-    # What he gets is whole, and of the last quarter of an hour.
+    # The viewer gets complete data of the last quarter of an hour.
     first = json.loads(next(one for one in messages if one.kind == "sample").data)
     age = START + timedelta(seconds=hours.seconds) - datetime.fromisoformat(first["at"])
     assert age <= timedelta(seconds=MESSAGES_MAX)
@@ -313,7 +313,7 @@ def test_files_that_cannot_be_looked_at_cost_only_the_segments() -> None:
 def test_files_that_take_long_to_look_at_are_looked_at_less_often(
     monkeypatch: pytest.MonkeyPatch, part: int, few: bool
 ) -> None:
-    """But for the first look, which tells of all files."""
+    """Except for the first reading, which reports all files."""
     monkeypatch.setattr(collecting, "FILES_PART", part)
     calls = []
 
@@ -364,7 +364,7 @@ def test_a_loop_that_waits_is_woken_to_stop() -> None:
 def test_who_waits_for_a_slow_server_keeps_nobody_else_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One question at a time, some wait, more are sent away; what needs no server is answered."""
+    """One query at a time: some wait, more are refused; no server is needed for the others."""
     gate = threading.Event()
     monkeypatch.setattr(Details, "_ask", lambda *_asked: gate.wait(3600))
     with served() as page:
@@ -380,7 +380,7 @@ def test_who_waits_for_a_slow_server_keeps_nobody_else_waiting(
         try:
             until(lambda: len(codes) >= 5)
             assert codes == [503] * 5
-            # While the gate is closed: who waited for it would wait longer than we do.
+            # While the gate is closed: a viewer that waited for it would wait longer than we do.
             assert page.ask("/live/lab").code == 200
             assert page.ask("/health").code == 200
             assert len(codes) == 5

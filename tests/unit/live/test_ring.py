@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The ring of messages: who slept continues, who slept too long is told so."""
+"""The ring of messages: a reader that slept continues; one that slept too long is told so."""
 
 import threading
 

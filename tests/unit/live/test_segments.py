@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What was asked of files in a range: differences of counts, shared out by time."""
+"""The calls on files in a range: differences of counts, apportioned by time."""
 
 from dataclasses import astuple, replace
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ def read(calls: float, ms: float = 0.0) -> FileCount:
 
 
 def told(counts: dict[FileKey, FileCount]) -> list[FileChange]:
-    """Return counts as the server tells of them, each file in a place by its number."""
+    """Return counts as the server reports them, each file at a place given by its number."""
     return [(key[2], key, astuple(one)) for key, one in counts.items()]
 
 
@@ -46,7 +46,7 @@ def test_an_interval_gives_as_much_as_the_time_that_is_shared() -> None:
     assert one.within(after(10), after(30)) == {}
 
 
-def test_counts_that_began_anew_give_no_negative_number() -> None:
+def test_counts_that_started_over_give_no_negative_number() -> None:
     one = Segments()
     one.look(after(0), told({ORDERS: read(100)}))
     one.look(after(10), told({ORDERS: read(3)}))
@@ -108,7 +108,7 @@ def test_of_very_many_files_those_that_took_most_are_kept_and_the_rest_together(
 
 
 def test_a_file_that_grew_hot_late_is_among_those_that_took_most() -> None:
-    """Thousands took longer since the server started; what counts is the time between."""
+    """Thousands took longer since the server started; only the time in between counts."""
     old: dict[FileKey, FileCount] = {
         (1663, 5, number): read(1000, ms=1e6) for number in range(1000, 4000)
     }

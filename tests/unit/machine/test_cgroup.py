@@ -16,7 +16,7 @@ from support.cluster import REPOSITORY
 SOURCE = REPOSITORY / "extension" / "src"
 MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
 MB = 2**20
-#: What version 1 says where there is no limit.
+#: Version 1's value for "no limit".
 NONE = 9223372036854771712
 
 PROGRAM = r"""

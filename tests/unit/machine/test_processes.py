@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""One process: this one, and ones whose names mean harm."""
+"""One process: this one, and some with hostile names."""
 
 import mmap
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What an executable imports, and what the doctor says of it before anything is installed."""
+"""The imports of an executable, and the doctor's verdict on it before anything is installed."""
 
 import random
 import re
@@ -50,7 +50,7 @@ SEAL = """
 	.long 3, 0
 """
 
-#: What a test is skipped for without a compiler; one for another processor also needs its libc.
+#: The reason to skip a test without a compiler; one for another processor also needs its libc.
 MISSING = {
     "gcc": "there is no gcc: apt-get install gcc",
     "aarch64-linux-gnu-gcc": "there is no compiler for ARM:"
@@ -112,7 +112,7 @@ def test_a_program_is_read_however_it_is_linked(
     assert all(program.slots.keys() & {*names} for names in REQUIRED)
     # The linkage table is read-only if all is bound at once, other pointers are in any case.
     assert ("pread" in program.read_only) == ("-pie" in flags)
-    # A read-only table is no seal.
+    # A read-only table is not a seal.
     assert not program.is_sealed
     assert {*outcomes(program).values()} == {Outcome.GOOD}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A plan as a file: whole or not at all, and read back as it was."""
+"""A plan as a file: written whole or not at all, and read back unchanged."""
 
 import os
 import stat

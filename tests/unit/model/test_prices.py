@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A file of prices: what it says, and one sentence for each way to write it wrongly."""
+"""A file of prices: its contents, and one message for each way to write it wrongly."""
 
 import pytest
 

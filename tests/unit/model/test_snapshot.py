@@ -99,7 +99,7 @@ def at(minutes: float) -> datetime:
         (11, 29, (1, 3)),
         (11, 31, (1, 4)),
         (31, 39, (3, 4)),
-        (31, 99, (3, 4)),  # nothing is known of what is after the last one
+        (31, 99, (3, 4)),  # nothing is known after the last one
     ],
 )
 def test_the_snapshots_around_a_range(begin: float, end: float, found: tuple[int, int]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How long something may take, in words: never more exact than it is, and never less wide."""
+"""How long something may take, in words: never more exact than the range, nor narrower."""
 
 import pytest
 

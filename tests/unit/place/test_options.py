@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Options of a move that is written by hand: what is not known is refused, never skipped."""
+"""Options of a move in a hand-written plan: an unknown one is refused, never ignored."""
 
 import pytest
 

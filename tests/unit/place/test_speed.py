@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How long a move may take: a range, from what devices do now."""
+"""How long a move may take: a range, from the devices' present speed."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ BUSY = Rate(quick=100.0 * MB, slow=50.0 * MB)
 
 
 def test_the_faster_and_the_slower_half_of_what_was_measured_are_told() -> None:
-    # As long as the bytes take: of 100 MB/s, then 300 MB/s, that is 150 on average.
+    # As long as the bytes take: at 100 MB/s, then 300 MB/s, that is 150 on average.
     found = rate_of([100.0, 300.0, 1000.0, 3000.0])
     assert found is not None
     assert (found.slow, found.quick) == pytest.approx((150.0, 1500.0))

@@ -23,7 +23,7 @@ MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
 def page_of(text: str) -> Page:
-    """Return what a reader of the Markdown sees."""
+    """Return the text that a reader of the Markdown sees."""
     return Page(MARKDOWN.render(text))
 
 

@@ -31,7 +31,7 @@ def test_a_number_and_its_unit_stay_on_one_line() -> None:
     text = "it took 14 % of 12.5 GB and 3 s in 5 steps, 7 sets"
     lines = [line for width in range(7, 40) for line in wrap(text, width)]
     assert not [line for line in lines if line.startswith(("%", "GB", "s "))]
-    # What only begins like a unit is a word.
+    # A text that only begins like a unit is a word.
     assert [line for line in lines if line.startswith("steps")]
     assert [line for line in lines if line.startswith("sets")]
 

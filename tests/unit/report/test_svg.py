@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The charts of a period: what is drawn is what the numbers say."""
+"""The charts of a period: the drawing agrees with the numbers."""
 
 import math
 import re

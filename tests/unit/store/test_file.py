@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A file of snapshots gives back what was put in, and refuses what is not its own."""
+"""A file of snapshots returns what was stored, and refuses foreign files."""
 
 import sqlite3
 import threading

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""An impossible value in a stored snapshot costs itself: never the report, never unsaid."""
+"""An impossible value in a stored snapshot is left out and reported: it never costs the report."""
 
 import dataclasses
 import json

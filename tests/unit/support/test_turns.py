@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Tests are handed out so that none is parted from what it shares, and the long ones come first."""
+"""Tests that share something stay in one process, and the long ones start first."""
 
 import re
 

@@ -14,7 +14,7 @@ from support.used_data import UsedData
 
 @pytest.fixture
 def used() -> Iterator[UsedData]:
-    """Return a store of used folders that goes with the test."""
+    """Return a store of used folders that is removed with the test."""
     one = UsedData()
     yield one
     one.close()
@@ -34,7 +34,7 @@ def template(tmp_path: Path) -> Path:
 
 
 def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Return all that is in a folder, with rights and content."""
+    """Return everything in a folder, with rights and content."""
     return {
         str(path.relative_to(folder)): (
             path.lstat().st_mode,
@@ -59,7 +59,7 @@ def linked_away(data: Path) -> None:
 
 
 def linked_file(data: Path) -> None:
-    """Put a link in the place of a file."""
+    """Replace a file by a link."""
     (data / "PG_VERSION").unlink()
     (data / "PG_VERSION").symlink_to("global/pg_control")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""make install and make uninstall, as a user types them in a clone of his own."""
+"""make install and make uninstall, as a user types them in his clone."""
 
 import os
 import shutil
@@ -133,7 +133,7 @@ def test_it_installs_says_what_is_next_and_uninstalls(
     assert all(f"  {path}\n" in done.stdout for path in installed)
     assert "restart the server" in done.stdout
     assert "CREATE EXTENSION pgflash" in done.stdout
-    # Whoever installed it, the clone is its owner's.
+    # The clone still belongs to its owner, whichever user installed it.
     assert {path.lstat().st_uid for path in clone.rglob("*")} == {clone.stat().st_uid}
 
     # What is there already is not written again, so a user may ask for it.
@@ -152,6 +152,7 @@ def test_it_installs_says_what_is_next_and_uninstalls(
     removed = make(clone, "uninstall", *words)
     assert removed.returncode == 0, removed.stderr
     assert not [path for path in (*installed, *shared) if path.exists()]
+    assert not (share / "pgflash").exists()
     missing = make(clone, "uninstall", *words)
     assert missing.returncode != 0
     assert "There is no pgflash in" in missing.stderr

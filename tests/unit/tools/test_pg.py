@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""tools/pg.py: what it fetches is complete, checked and usable, or refused with a reason."""
+"""tools/pg.py: its downloads are complete, checked and usable, or refused with a reason."""
 
 import subprocess
 import sys
@@ -82,7 +82,7 @@ def test_a_cache_that_cannot_be_written_is_named(
     assert "the cache folder cannot be made" in capsys.readouterr().err
 
 
-def test_an_interrupted_fetch_is_begun_anew(own_cache: Path) -> None:
+def test_an_interrupted_fetch_is_started_over(own_cache: Path) -> None:
     def interrupted(into: Path) -> Path:
         (into / "half").write_text("")
         raise KeyboardInterrupt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""tools/scratch.sh: what a run leaves goes with it, or with the next one."""
+"""tools/scratch.sh: a run removes its files, or the next run does."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ SCRATCH = REPOSITORY / "tools" / "scratch.sh"
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """Return an environment whose folders for what does not last are the test's own."""
+    """Return an environment whose temporary folders belong to the test."""
     folders = {name: str(tmp_path / name) for name in ("TMPDIR", "MEMDIR")}
     for folder in folders.values():
         Path(folder).mkdir()
@@ -32,7 +32,7 @@ def left(env: dict[str, str]) -> int:
 
 
 def age(env: dict[str, str]) -> None:
-    """Make folders look as if an hour had gone by."""
+    """Make folders look an hour old."""
     for name in ("TMPDIR", "MEMDIR"):
         for folder in Path(env[name]).iterdir():
             os.utime(folder, (time.time() - 3600,) * 2)
@@ -48,9 +48,9 @@ def run(env: dict[str, str], command: str) -> subprocess.CompletedProcess[str]:
 def running(
     env: dict[str, str], command: str = "echo ready; read ends"
 ) -> Iterator[subprocess.Popen[str]]:
-    """Have one run that has made its folders and goes on until its input ends.
+    """Start a run that has made its folders and continues until its input ends.
 
-    A shell cannot answer what was ignored when it began, as under nohup.
+    A shell cannot handle a signal that was ignored when it started, as under nohup.
     """
     with subprocess.Popen(
         ["env", "--default-signal", SCRATCH, "sh", "-c", command],
@@ -92,7 +92,7 @@ def test_told_to_end_it_interrupts_all_that_runs(env: dict[str, str], told: int)
 
 
 def test_an_interrupt_is_for_the_command_to_answer(env: dict[str, str]) -> None:
-    """Which Ctrl-C has told itself, once."""
+    """Ctrl-C itself has printed that, once."""
     command = "trap 'echo told; exit 7' INT; echo ready; kill -INT $PPID; read ends; echo ended"
     with running(env, command) as child:
         said, _ = child.communicate("", timeout=PATIENCE_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The hook that looks at a commit's subject, and that make hooks sets it up."""
+"""The hook that checks a commit's subject, and make hooks, which sets it up."""
 
 import subprocess
 from pathlib import Path

@@ -596,7 +596,7 @@ def test_a_district_without_a_new_order_is_skipped(connection: Connection) -> No
 def test_two_deliveries_at_once_never_deliver_the_same_order(
     server: Server, loaded: object, *, first_commits: bool, second_delivers: int
 ) -> None:
-    # Both must be able to commit, so they work in a database of their own.
+    # Both must be able to commit, so they work in a separate database.
     with server.connect() as admin:
         admin.execute("CREATE DATABASE deliveries TEMPLATE postgres STRATEGY file_copy")
     try:

@@ -106,7 +106,7 @@ def test_the_databases_commits_are_those_of_the_terminals(
     finished: tuple[OltpResult, Recorder],
 ) -> None:
     result, _ = finished
-    # Beside the terminals only the run's own few look-ups worked in this database.
+    # Apart from the terminals, only the run's own few look-ups used this database.
     surplus = result.database_commits - result.transactions_acknowledged
     assert 0 <= surplus < 50
     assert result.database_rollbacks == result.rollbacks_acknowledged
@@ -200,7 +200,7 @@ def test_a_rate_sets_the_pace_and_a_late_transaction_counts_from_when_it_was_due
     assert 0 < result.transactions_acknowledged < expected + 6 * expected**0.5
     assert result.counts_agree
 
-    # No server does a hundred thousand a second: what is late waits, and that counts.
+    # No server does a hundred thousand a second: a late transaction waits, and its wait counts.
     late = replace(PARAMETERS, rate_tps=100_000, measure_s=2)
     result = run(server.install, server.conninfo(), late, tmp_path / "late", ramp_up_s=0)
     assert result.latency().max_ms > 500 * result.elapsed_s
@@ -219,7 +219,7 @@ def test_clients_that_think_pause_between_transactions(server: Server, tmp_path:
     pauses = result.database_commits - result.transactions_acknowledged
     rolled_back = result.rollbacks_acknowledged
     assert 0 <= pauses + rolled_back - result.transactions_acknowledged < 50 + thinking.clients
-    # And none is part of a response time, of which a client has one at a time.
+    # And no pause is part of a response time, of which a client has one at a time.
     busy_s = result.latency().mean_ms * result.transactions / 1000
     assert busy_s + (result.transactions - thinking.clients) * 0.02 * 2 <= (
         thinking.clients * result.elapsed_s
@@ -261,7 +261,7 @@ def test_an_interrupted_run_leaves_no_pgbench(server: Server, tmp_path: Path) ->
     with pytest.raises(KeyboardInterrupt):
         run(server.install, server.conninfo(), PARAMETERS, tmp_path, Interrupter())
     assert _pgbench_children() == []
-    # Its sessions end with the transaction they were in.
+    # Its sessions end after the transaction they were in.
     assert eventually(lambda: sessions() == 0)
     assert [r for r in check_consistency(server.conninfo()) if not r.holds] == []
 
@@ -347,7 +347,7 @@ def test_items_are_drawn_by_nurand(server: Server, finished: tuple[OltpResult, R
 def command_of(
     server: Server, parameters: OltpParameters, constants: Constants, file: Path, transactions: int
 ) -> list[str]:
-    """Return the load's command, but for one script and so many transactions of each client."""
+    """Return the load's command, changed to one script and so many transactions of each client."""
     command = [
         word
         for word in pgbench_command(

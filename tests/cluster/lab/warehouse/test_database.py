@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The warehouse on a real server: its contents, its answers, its refreshes.
 
-One database of a hundredth of a gigabyte serves all tests.  What changes it for good comes
-last in this file; the rest works in transactions that are rolled back.
+One database of a hundredth of a gigabyte serves all tests.  Tests that change it for good come last
+in this file; the rest work in transactions that are rolled back.
 """
 
 import tempfile
@@ -81,7 +81,7 @@ def connection(server: Server, loaded: object) -> Iterator[Connection]:
 
 @pytest.fixture(scope="module")
 def alone(server: Server, loaded: object) -> WarehouseResult:
-    """Return what a stream alone measured, before any refresh."""
+    """Return the measurements of a single stream, before any refresh."""
 
     def cpu_s() -> float:
         assert server.postmaster_pid is not None
@@ -150,7 +150,7 @@ def test_a_loaded_database_is_consistent(server: Server, loaded: object) -> None
 def test_each_condition_notices_what_breaks_it(
     connection: Connection, number: int, change: str
 ) -> None:
-    # The references would refuse some of these; a lost block asks nobody.
+    # Foreign keys would refuse some of these; a lost block respects none.
     connection.execute("SET LOCAL session_replication_role = replica")
     assert connection.execute(change.encode()).rowcount > 0
     assert number in [one.number for one in check_connection(connection) if not one.holds]
@@ -214,7 +214,7 @@ def test_work_and_temporary_files_are_told_by_step(alone: WarehouseResult) -> No
     uses = {step.name: step.use for step in alone.steps if step.use is not None}
     assert len(uses) == len(QUERIES)
     work_s = sum(use.work_s or 0 for use in uses.values())
-    # Processor time is told in hundredths; the server has other processes, too.
+    # Processor time is reported in hundredths; the server has other processes, too.
     assert 0 < work_s < 2 * alone.elapsed_s + 1
     # Several queries sort or hash more than 64 kB; query 6 adds up one number.
     assert sum(use.temp_write_bytes for use in uses.values()) > 0
@@ -296,7 +296,7 @@ def test_refreshes_beside_streams_leave_a_consistent_database(
         if step.name.startswith("RF"):
             assert 2 * orders <= step.rows <= 8 * orders  # 1 to 7 lines each
     assert [one for one in check_consistency(server.conninfo()) if not one.holds] == []
-    # The rows are others: what a refresh changed is seen by a query.
+    # The rows differ: a query sees what a refresh changed.
     again = run(server.conninfo(), replace(ALONE, queries="1,4"))
     digests = {step.name: step.digest for step in alone.steps}
     assert all(step.digest != digests[step.name] for step in again.steps if step.name == "Q1")

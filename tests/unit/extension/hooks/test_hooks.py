@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Each function that the server imports is replaced, or was judged to leave relations' files alone.
 
-calls.toml says what was judged, for each major.  A PostgreSQL that begins to use another function
-makes this fail with its name.
+calls.toml lists the judgements, for each major version. If PostgreSQL begins to use another
+function, this test fails and names it.
 """
 
 import subprocess

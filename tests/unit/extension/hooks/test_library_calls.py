@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Whatever libc has for changing files is watched in libraries, or is known to do no harm.
+"""Every function of libc that can change files is watched in libraries, or known to be harmless.
 
-A function that a newer libc brings makes this fail: it belongs into library_calls.c, or into
-calls.toml (`unwatched`) with its reason.
+If a newer libc adds one, this test fails: it belongs in library_calls.c, or in calls.toml
+(`unwatched`) with its reason.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash lab predict: runs that are stored, what the model says of them, and its errors."""
+"""pgflash lab predict: stored runs, the model's predictions for them, and their errors."""
 
 import csv
 import io

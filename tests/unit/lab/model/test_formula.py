@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Formulas of papers: what they compute, what is missing, and what is refused."""
+"""Formulas of papers: their results, missing values, and what is refused."""
 
 from collections.abc import Iterator, Mapping
 
@@ -45,7 +45,7 @@ class Scope:
         ("three == 3 and not three > 4", True),
         ("three > 4 or three", 3),
         ("nothing or 0", 0),
-        # What is missing makes whatever is computed from it missing.
+        # Everything computed from a missing value is missing.
         ("nothing + 1", None),
         ("-nothing", None),
         ("nothing < 1", None),

@@ -40,7 +40,7 @@ def test_a_pause_comes_before_each_transaction_and_again_after_one_that_did_not_
         "0 2 10000 1 100 910000 0\n"
         "1 2 failed 2 101 0 9\n"
         "0 3 800000 3 101 710000 0\n"  # a pause
-        "1 3 20000 4 101 720000 0\n"  # no pause: what failed is followed by a transaction
+        "1 3 20000 4 101 720000 0\n"  # no pause: a transaction follows the failed one
         "0 4 30000 5 101 740000 0\n",
         pauses=True,
     )

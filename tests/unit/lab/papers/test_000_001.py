@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The pages of papers 000 and 001: beside the paper's own numbers, others, and none at all."""
+"""The pages of papers 000 and 001: for the paper's own numbers, others, and none at all."""
 
 import itertools
 from dataclasses import replace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A paper is one file: an invented one gets its page, and a wrong one is told what is wrong."""
+"""A paper is one file: an invented one gets its page, and errors in a wrong one are named."""
 
 import inspect
 import re
@@ -83,7 +83,7 @@ def test_without_a_run_s_approaches_it_says_what_is_missing(tmp_path: Path) -> N
 
 
 WRONG = [
-    # What is replaced, by what, and what is said.
+    # The text to replace, its replacement, and the message.
     ('id = "005"', "id = 5", "005.toml, id: expected `str`, got `int`"),
     ('by = "A. N. Other, 2026"', "", "top level: object missing required field `by`"),
     (

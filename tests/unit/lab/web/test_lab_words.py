@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the lab's page says of its runs."""
+"""What the lab's page says about its runs."""
 
 import msgspec
 

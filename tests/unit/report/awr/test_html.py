@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The report as a page: complete, safe, and of use without colour, mouse or network."""
+"""The report as a page: complete, safe, and usable without colour, mouse or network."""
 
 import dataclasses
 import hashlib
@@ -61,7 +61,7 @@ def test_the_page_loads_nothing_and_runs_the_script_that_its_policy_names(page: 
     assert not re.search(r"https?://", page)
     assert "@import" not in page
     assert not re.search(r"url\((?!#)", page)
-    # The live page shows reports where such are ignored.
+    # The live page shows reports where such links are ignored.
     assert not re.search(r"<[^>]* style=", page)
 
 
@@ -288,7 +288,7 @@ def test_the_largest_report_stays_under_a_megabyte_and_a_second() -> None:
                     "sql-wal", "sql-temp", "io-tablespaces", "host-vmstat")
     ]  # fmt: skip
     made = report(*whole.tables, *big, findings=whole.findings)
-    begin = time.process_time()  # of ours alone, whoever else is busy
+    begin = time.process_time()  # of this process alone, however busy the machine is
     page = render(made, "html")
     assert time.process_time() - begin < 1.0
     assert len(page.encode()) < 2**20
@@ -310,7 +310,7 @@ def test_rows_of_zeros_and_oracles_names_are_there_for_those_who_ask() -> None:
         assert f"body:not(:has(#{asked}:checked))" in page
     assert re.search('id="ask-zeros" checked', render(report(one), "html", zeros=True))
     assert re.search('id="ask-oracle" checked', render(report(one), "html", oracle=True))
-    # Where there is neither, nobody is asked.
+    # Without either, no question is asked.
     assert "<input" not in render(report(), "html")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Which tables have charts, and which of their rows and columns stand in them."""
+"""Which tables have charts, and which of their rows and columns these show."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def captions(one: ReportTable) -> list[tuple[str, list[str]]]:
 
 
 def spans_of(columns: Sequence[str], *rows: Sequence[Cell]) -> list[svg.Span]:
-    """Return for how long the rows stand in a chart of average active sessions."""
+    """Return the time that the rows cover in a chart of average active sessions."""
     kinds = {"time": Unit.TIME, "elapsed_s": Unit.SECONDS}
     one = table(
         "aas-over-time", [column(name, kinds.get(name, Unit.SESSIONS)) for name in columns], *rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The report as plain text: its width, and that nothing is lost in it."""
+"""The report as plain text: its width, and its completeness."""
 
 from dataclasses import replace
 

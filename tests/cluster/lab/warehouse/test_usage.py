@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a step of the warehouse is told to have cost, held to what it must have read.
+"""The usage that is measured for a step of the warehouse, compared with what it must have read.
 
-A scan of a table that memory cannot hold reads the whole table, whoever reads it: the
-session or its workers.
+A scan of a table that memory cannot hold reads the whole table, whether the session or its workers
+read it.
 """
 
 import tempfile
@@ -54,7 +54,7 @@ def use_of(server: Server, query: int, *, degree: int) -> Use:
 
 
 @pytest.mark.parametrize("degree", [1, 3])
-def test_a_scan_is_told_by_its_bytes_whoever_read_them(server: Server, degree: int) -> None:
+def test_a_scan_by_session_or_workers_reads_all_bytes(server: Server, degree: int) -> None:
     with server.connect(DATABASE) as connection:
         row = connection.execute("SELECT pg_table_size('warehouse.lineitem')").fetchone()
     assert row is not None
@@ -63,7 +63,7 @@ def test_a_scan_is_told_by_its_bytes_whoever_read_them(server: Server, degree: i
     assert row[0] - 2**20 <= use.read_bytes <= row[0] + 2**20
     assert use.reads > 0
     assert use.wait_s >= use.read_s > 0
-    assert use.db_time_s == use.wait_s  # nobody told of work here
+    assert use.db_time_s == use.wait_s  # no work was reported here
 
 
 def test_what_spills_is_told_by_written_and_read_bytes(server: Server) -> None:
