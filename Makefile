@@ -43,8 +43,9 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: help demo example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy \
-	fault-matrix matrix hostile postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign
+.PHONY: all help demo example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy \
+	fault-matrix matrix hostile monitoring-check postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign \
+	deb deb-check wheels
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without, and its report'
@@ -63,11 +64,15 @@ help:
 	@echo 'make bench           measure and print the tables (bench/results/)'
 	@echo 'make fault-matrix    everything that can go wrong with the cache file, as a table (bench/results/faults.txt)'
 	@echo 'make hostile         repeat attacks on the server, its files and its users (as root: all of them)'
+	@echo 'make monitoring-check  raise every alert by its fault, with Prometheus and Alertmanager'
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  test beside each extension that Debian packages for 15; write docs/reference/extensions.md'
 	@echo 'make matrix          build and test on Debians of several ages (as root, with debootstrap; ROWS="sid")'
 	@echo 'make walk            run the commands of README and guides on a fresh Debian 12 (as root, with debootstrap)'
+	@echo 'make deb             Debian packages of the last commit, in out/deb (DEB=FOLDER)'
+	@echo 'make deb-check       build, install and purge them on Debians of several ages (as root, with debootstrap; ROWS="sid")'
+	@echo 'make wheels          wheels of pgflash and the lab, in out/wheels; each is installed alone'
 	@echo 'make arm64           core'"'"'s tests and those of the extension'"'"'s parts for 64-bit ARM, by qemu-user'
 	@echo 'make foreign         real servers for arm64 and for Alpine Linux: load, hits, kill -9 (as root, with Maven)'
 	@echo 'make hooks           run make check before every commit, and check its subject'
@@ -97,6 +102,10 @@ rooms:
 # Tests install into private copies (tests/support); this is for the lab and for people.
 extension: venv rooms
 	$(Q)+config='$(pg_config)'; test -n "$$config" && tools/install.sh extension "$$config"
+
+# The extension for a server of your own, needing no Python; PGXN's client asks for it.
+all:
+	$(Q)+$(MAKE) -C extension all PG_CONFIG='$(or $(PG_CONFIG),pg_config)'
 
 # For people with their own server; needs no Python.
 install uninstall: export PREFIX := $(PREFIX)
@@ -188,6 +197,11 @@ fault-matrix: venv-dev rooms
 hostile: venv-dev rooms
 	$(Q)tools/scratch.sh '$(BIN)/pytest' -v tests/hostile --pg-major=$(MAJOR)
 
+# Prometheus, Alertmanager and exporters, Debian's: the alerts that each fault raises.
+monitoring-check: venv-dev rooms
+	$(Q)tools/scratch.sh '$(BIN)/pytest' -v tests/crash/test_fault_alerts.py tests/cluster/web/test_monitoring.py \
+		tests/unit/tools/definitions --pg-major=$(MAJOR)
+
 # As root, with debootstrap: other compilers, C libraries and servers; MATRIX=FOLDER keeps the Debians.
 matrix:
 	$(Q)tools/matrix.sh $(MATRIX)
@@ -195,6 +209,21 @@ matrix:
 # As root, with debootstrap: the commands of README and the guides, on a separate Debian.
 walk:
 	$(Q)tools/walk.sh
+
+# ---- packages
+
+# By Debian's own tools, without root: packages of the last commit.
+deb:
+	$(Q)tools/deb.sh $(DEB)
+
+# As root, with debootstrap: packages are built, installed, tried and purged; DEBS=FOLDER keeps the Debians.
+deb-check:
+	$(Q)tools/deb_check.sh $(DEBS)
+
+wheels: venv
+	$(Q)tools/wheels.sh
+
+# ---- other machines
 
 # With Debian's cross compiler and qemu-user: core's tests, and those of the extension's parts.
 arm64:

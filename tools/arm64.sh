@@ -6,7 +6,7 @@
 #
 # Debian's cross compiler builds them; qemu-user runs them, first with pages of 4 kB, then
 # with pages of 64 kB, which some kernels for ARM have.  qemu-user makes the system calls of
-# this machine's kernel, and knows no Linux AIO: what needs AIO is skipped, and says so.  A
+# this machine's kernel, and has no Linux AIO: tests that need AIO are skipped, and say so.  A
 # run takes about five minutes of processor time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,12 +19,12 @@ for needed in "${prefix}gcc:gcc-aarch64-linux-gnu" qemu-aarch64-static:qemu-user
 	}
 done
 
-# The leak checker needs ptrace, which qemu-user has not.
+# The leak checker needs ptrace, which qemu-user lacks.
 export ASAN_OPTIONS=detect_leaks=0
 [ $# -gt 0 ] || set -- core extension
 build=(FOR=arm64)
 for pages in 4096 65536; do
-	# Of such pages the address sanitizer knows nothing here.
+	# The address sanitizer does not support pages of that size here.
 	[ "$pages" = 4096 ] || build=(FOR=arm64-plain SANITIZE=)
 	for room; do
 		echo "---- $room, pages of $((pages / 1024)) kB"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: PostgreSQL
-# What must hold before a commit, in less than three minutes: formats, lint, types,
+# The checks before a commit, in less than three minutes: formats, lint, types,
 # import rules, house rules, quick tests.  `make check` calls it with .venv in PATH.
 # All steps run; the failures are named at the end.
 set -u

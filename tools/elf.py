@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Let a program run with a loader and libraries of its own, without moving anything in it.
+"""Let a program run with its own loader and libraries, without moving anything in it.
 
 A program from a newer distribution needs that distribution's C library, and so its loader.  Two
 entries of the file say where both are found, and neither has room for a longer path:
 
-- The loader's path.  The kernel reads it from the file, so it may stand at the file's end.
+- The loader's path.  The kernel reads it from the file, so it may be at the file's end.
 - The libraries' folder, which a program usually does not name.  Linkers leave some empty entries
   in the dynamic section; one becomes DT_RPATH, which holds for all libraries that are loaded
-  later, too.  Its text takes the place where the loader's path stood.
+  later, too.  Its text takes the former place of the loader's path.
 
-All else stays as the distribution's compiler made it: segments, the import table, addresses.
+Everything else stays as the distribution's compiler made it: segments, the import table, addresses.
 """
 
 import struct
@@ -23,7 +23,7 @@ _DT_NULL, _DT_STRTAB, _DT_RPATH, _DT_RUNPATH = 0, 5, 15, 29
 
 
 class ElfError(Exception):
-    """The file is not one that can be changed so."""
+    """The file cannot be changed in this way."""
 
 
 def is_elf(path: Path) -> bool:

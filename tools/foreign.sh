@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: PostgreSQL
-# Real servers of other kinds than this machine's: do they serve hits, and only right ones?
+# Real servers of other platforms: do they serve hits, and only right ones?
 #
 #	tools/foreign.sh arm64|alpine...        as root; needs a network the first time
 #
 # arm64: a server for 64-bit ARM, run by qemu-user.  alpine: one for Alpine Linux, whose C
-# library is musl.  Both are of Maven Central; headers are those of tools/pg.py's 17.  The
+# library is musl.  Both are from Maven Central; headers are those of tools/pg.py's 17.  The
 # extension is built by gcc-aarch64-linux-gnu or musl-gcc.  Under pgflash.verify = all, each
 # server reads a table that is larger than its memory between changes, is killed in the middle
 # of one (kill -9), recovers, and reads again.  It must serve hits before and after, all of
@@ -14,11 +14,11 @@
 # Negative control: with FC_BREAK=WRITE in the environment, a build that leaves out the
 # announcement of writes, it must fail.
 #
-# What qemu-user has not: Linux AIO, io_uring, cachestat, mincore of memory that cannot be read.
+# qemu-user lacks Linux AIO, io_uring, cachestat, and mincore of memory that cannot be read.
 # So arm64 reads flash by plain calls, and asks no page cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-version=17.5.0 # the newest that has both
+version=17.5.0 # Maven Central has it for both; the newest such is 18.4.0 (November 2026)
 port=5432      # of the socket's name alone
 
 fail()
@@ -43,7 +43,7 @@ sql()
 		--set=ON_ERROR_STOP=1 --dbname=postgres "$@"
 }
 
-# ---- what it is made of
+# ---- parts
 
 # fetch NAME: the binaries, into $folder/pg.
 fetch()
@@ -78,7 +78,7 @@ make_arm64()
 	need qemu-aarch64-static qemu-user-static
 	fetch linux-arm64v8
 	build arm64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar
-	# initdb starts it by its name, which this machine's kernel would not know how to run.
+	# initdb starts it by its name, which this machine's kernel cannot run.
 	mv "$folder/pg/bin/postgres" "$folder/pg/bin/postgres.arm64"
 	printf '#!/bin/sh\nexec %s "${0%%/*}/postgres.arm64" "$@"\n' "$run" >"$folder/pg/bin/postgres"
 	chmod 755 "$folder/pg/bin/postgres"
@@ -125,7 +125,7 @@ kill_it()
 	done
 }
 
-# Make the operating system's page cache forget what is written, so that flash is asked.
+# Empty the operating system's page cache, so that flash is asked.
 forget()
 {
 	sql --command=CHECKPOINT
@@ -144,7 +144,7 @@ is()
 	[ "$2" = "$3" ] || fail "$kind: $1: $2, not $3"
 }
 
-# reads WHEN: the table is as it was left, and blocks of it come from flash.
+# reads WHEN: the table is unchanged, and blocks of it come from flash.
 reads()
 {
 	local before changes=$1

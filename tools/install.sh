@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: PostgreSQL
-# Build the extension and put it into a PostgreSQL server's folders, or take it out.
+# Build the extension and install it in a PostgreSQL server's folders, or remove it.
 #
 #	tools/install.sh install PG_CONFIG      and say what to do next
 #	tools/install.sh extension PG_CONFIG    the same, silent if it succeeds
@@ -10,8 +10,8 @@
 #
 # Only the copying needs root.  Root builds as the owner of this folder, so that `sudo make
 # install` leaves no file of root's in a user's clone.  Files that are as they were built
-# are not written again, so a server that already has them needs no root.  The same
-# for DESTDIR, where packages are made.
+# are not written again, so a server that already has them needs no root.  The same holds for
+# DESTDIR, for packages.
 set -eu
 trap 'exit 130' INT
 cd "$(dirname "$0")/.."
@@ -56,6 +56,7 @@ if [ "$what" = uninstall ]; then
 	for file in $shared; do
 		rm -fv "$share/$file" || true
 	done
+	rmdir "$share/pgflash/monitoring" "$share/pgflash" 2>/dev/null || true
 	echo 'A server that still has pgflash in shared_preload_libraries does not start.'
 	echo 'Cache files, and the pgflash command, are where they were: docs/guide/uninstall.md'
 	exit 0
@@ -80,7 +81,7 @@ compiler=${CC:-cc}
 command -v ${compiler%% *} >/dev/null ||
 	fail "A C compiler is needed, and there is no $compiler. On Debian: sudo apt-get install gcc libc6-dev"
 
-# make_extension GOAL BEFORE... : words before make run it as somebody else.
+# make_extension GOAL BEFORE... : words before make run it as another user.
 make_extension()
 {
 	local goal=$1
@@ -127,9 +128,9 @@ done
 echo "pgflash $ours is installed in PostgreSQL $version:"
 ls -d "$library/pgflash.so" "$scripts/pgflash.control" "$scripts"/pgflash--*.sql | sed 's/^/  /'
 if [ -n "$documented" ]; then
-	echo "The manual (man pgflash) and completions for bash, zsh and fish are in $share."
+	echo "The manual (man pgflash), completions for bash, zsh and fish, and files for monitoring are in $share."
 else
-	echo "The manual and completions are not installed: you may not write in $share (PREFIX=FOLDER)."
+	echo "The manual, completions and files for monitoring are not installed: you may not write in $share (PREFIX=FOLDER)."
 fi
 if [ -n "$replaced" ]; then
 	cat <<-END

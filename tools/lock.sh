@@ -12,7 +12,7 @@ compile()
 		--no-header --no-emit-index-url --no-emit-find-links --no-annotate "$@"
 }
 
-# The lab's own, without us, whom no index has.
+# The lab's own, without pgflash, which is in no index.
 lab=$(python3 -c 'import tomllib; print("\n".join(one for one in tomllib.load(
 	open("lab/pyproject.toml", "rb"))["project"]["dependencies"] if not one.startswith("pgflash")))')
 # hatchling and editables build the editable install without another download.

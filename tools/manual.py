@@ -9,7 +9,7 @@ import click
 
 import pgflash
 
-#: In every page: what is true of all commands.
+#: In every page: facts about all commands.
 Shared = Mapping[str, Mapping[str, str]]
 
 
@@ -98,6 +98,6 @@ def _examples(command: click.Command, head: str) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Return a text in which roff finds no command."""
+    """Return a text escaped for roff."""
     escaped = text.replace("\\", r"\e").replace("-", r"\-").replace("'", r"\(aq")
     return re.sub(r"^(?=\.)", r"\\&", escaped)

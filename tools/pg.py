@@ -7,19 +7,19 @@
     17          a wheel, and the headers of Debian trixie's package, because that wheel has none
     18-uring    Debian sid's packages: built with liburing
     19          Debian experimental's packages, also built with liburing
-    debian      what this machine's own Debian packages, the newest major of it
+    debian      what this machine's own Debian packages, the newest major version
 
-Nothing is installed: all is unpacked below a cache folder, without root rights, and is
-relocatable.  What comes from sid needs a newer C library than this machine may have, so it comes
-with its own loader and libraries (see elf.py); the copies that are made of it use the loader in the
+Nothing is installed: everything is unpacked below a cache folder, without root rights, and is
+relocatable.  Packages from sid need a newer C library than this machine may have, so they come with
+their own loader and libraries (see elf.py); the copies that are made of it use the loader in the
 cache.  Versions and hashes of wheels are pinned; Debian packages are verified by apt's signatures.
-sid and experimental change every day: what was fetched stays until its folder is removed.
+sid and experimental change every day: a fetched version stays until its folder is removed.
 
 The cache is $PGFLASH_CACHE, else /var/cache/pgflash for root (where an ordinary user can
 read it, which servers run as), else ~/.cache/pgflash.  A folder in it is complete or
 absent: it is made under another name and renamed.  Two calls at once wait for each other.
 
-Exit codes: 0 found, 2 asked wrongly, 3 it is not available here (the reason is printed).
+Exit codes: 0 found, 2 wrong usage, 3 not available here (the reason is printed).
 
 These are third-party builds without assertions: right for tests, not for production or
 final benchmarks.  This file needs nothing but the standard library and pip.
@@ -61,11 +61,11 @@ UNRELEASED = {
     "19": (19, ("sid", "experimental")),
 }
 
-#: How a Debian that is not released calls itself in its sources.
+#: The name of an unreleased Debian in its sources.
 UNRELEASED_NAMES = "testing|unstable|sid|experimental"
 
-#: Packages of the dependency closure that we do without: LLVM is 100 MB for a JIT
-#: compiler we remove, and what every Debian has needs no copy.
+#: Dependencies that are left out: LLVM is 100 MB for a JIT compiler we remove, and packages of
+#: every Debian need no copy.
 DEBIAN_UNWANTED = re.compile(r"libllvm|libc6|libgcc|libstdc|libc-|libcrypt-dev")
 
 
@@ -106,7 +106,7 @@ WHEELS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the pg_config of the asked PostgreSQL, fetching it first if need be."""
+    """Print the pg_config of the requested PostgreSQL, after fetching it if necessary."""
     parser = argparse.ArgumentParser(
         prog="tools/pg.py", description="Find or fetch PostgreSQL 15-19 and print its pg_config."
     )
@@ -322,8 +322,8 @@ def _without_jit(into: Path, major: int) -> Path:
 def _unpack_unreleased(major: int, suites: tuple[str, ...], into: Path, dest: Path) -> Path:
     """Unpack a PostgreSQL of a newer Debian, which will be in DEST, with its C library.
 
-    All libraries are in a folder of their own, which only its programs look into: what they
-    start, a shell for example, is this machine's.
+    All libraries are in a separate folder, which only its programs use: programs that they start,
+    such as a shell, use this machine's.
     """
     wanted = [f"postgresql-{major}", f"postgresql-client-{major}", f"postgresql-server-dev-{major}"]
     with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
@@ -361,7 +361,7 @@ def fetch_debian_extensions() -> Path:
 
 
 def _unpack_debian_extensions(into: Path) -> Path:
-    """Unpack PostgreSQL 15, what else is packaged for it, and all that this needs."""
+    """Unpack PostgreSQL 15, its packaged extensions, and all their dependencies."""
     pg_config = _unpack_debian_15(into)
     with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
         apt = _Apt(Path(folder))
@@ -383,10 +383,10 @@ def _unpack_debian_extensions(into: Path) -> Path:
                     "libraries": [one for one in files if re.search(r"/15/lib/[^/]+\.so$", one)],
                     "controls": [Path(one).stem for one in files if one.endswith(".control")],
                 }
-    # Where the others are, or a copy would leave it behind.
+    # In the same place as the others, or a copy would miss it.
     if (into / "lib").is_dir():
         shutil.copytree(into / "lib", into / "usr" / "lib", symlinks=True, dirs_exist_ok=True)
-    # What Debian's alternatives would choose.
+    # The choice of Debian's alternatives.
     libraries = next((into / "usr" / "lib").glob("*-linux-gnu"))
     for name in ("blas/libblas.so.3", "lapack/liblapack.so.3"):
         if (libraries / name).exists():
@@ -399,7 +399,7 @@ def _unpack_debian_extensions(into: Path) -> Path:
 
 
 class _Apt:
-    """apt with lists and cache of its own, so that it needs no root and no recent update.
+    """apt with separate lists and cache, so that it needs no root and no recent update.
 
     With SUITES it sees those instead of the machine's own release: the machine's sources with
     the suite replaced, so mirrors and keys stay as they were set up here.  It then knows
@@ -457,7 +457,7 @@ class _Apt:
         if not any(re.search(rf"\b{own}\b", text) for text in texts.values()):
             own = UNRELEASED_NAMES
         for name, text in texts.items():
-            # Other files are of somebody else's packages.
+            # Other files are of other packages.
             if re.search(rf"\b({own})\b", text):
                 (into / name).write_text(_with_suites(text, own, suites) if suites else text)
         return own == UNRELEASED_NAMES
@@ -474,7 +474,7 @@ class _Apt:
         return sorted(found)
 
     def _depends(self, packages: Sequence[str]) -> dict[str, list[str]]:
-        """Return what packages depend on, and what that depends on, and so on."""
+        """Return the direct and indirect dependencies of packages."""
         said = _run(
             [
                 *("apt-cache", *self._options, "depends", "--recurse", "--important"),
@@ -500,7 +500,7 @@ class _Apt:
         return sorted(name for name in needed - present if not DEBIAN_UNWANTED.match(name))
 
     def names(self, prefix: str) -> list[str]:
-        """Return the packages whose names begin so."""
+        """Return the packages whose names begin with a text."""
         return sorted(
             _run(["apt-cache", *self._options, "pkgnames", prefix], "apt-cache").splitlines()
         )
@@ -530,7 +530,7 @@ class _Apt:
 
 
 def _with_suites(text: str, own: str, suites: tuple[str, ...]) -> str:
-    """Return those of apt's sources that are of the release OWN, with suites in its place."""
+    """Return apt's sources of the release OWN, with the suites instead of it."""
     suite = rf"({own})"
     lines = re.findall(rf"^(deb\s(?:\s*\[.*\])?\s*\S+\s+){suite}(\s.*)", text, re.MULTILINE)
     stanzas = [
@@ -544,7 +544,7 @@ def _with_suites(text: str, own: str, suites: tuple[str, ...]) -> str:
 
 
 def _os_release() -> dict[str, str]:
-    """Return what /etc/os-release says."""
+    """Return the values in /etc/os-release."""
     try:
         lines = Path("/etc/os-release").read_text().splitlines()
     except OSError:

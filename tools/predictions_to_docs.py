@@ -25,7 +25,7 @@ END = "<!-- end -->\n"
 
 
 def kept() -> list[Checked]:
-    """Return the predictions of the runs that are kept."""
+    """Return the predictions of the stored runs."""
     found = []
     for folder in sorted(path.parent for path in KEPT.glob(f"*/{store.RUN_FILE}")):
         run = api.read_run(folder / store.RUN_FILE)

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: PostgreSQL
-# Run a command with folders of its own for what it leaves: TMPDIR, and MEMDIR in memory.
+# Run a command with its own temporary folders: TMPDIR, and MEMDIR in memory.
 #
 #	tools/scratch.sh COMMAND...
 #
-# A test that aborts, as negative controls do, or is killed, cannot tidy up after itself.
-# Both folders go when the command is over, however it ended.  Told to end (make tells its
-# children what it is told), it interrupts the command with all that it runs, as Ctrl-C
-# does, and waits for it.  If it is killed itself, the folders go when it runs the next
-# time: a run that is alive, or has left a process behind, holds a lock on its own.
+# A test that aborts, as negative controls do, or is killed, cannot clean up. Both folders are
+# removed when the command is over, however it ended. On a signal to end (make passes its signals to
+# its children), it interrupts the command with all that it runs, as Ctrl-C does, and waits for it.
+# If it is killed itself, the folders are removed when it runs the next time: a run that is alive,
+# or has left a process behind, holds a lock on its own.
 set -u
 
 folders=("${TMPDIR:-/tmp}" "${MEMDIR:-/dev/shm}")
@@ -39,12 +39,12 @@ interrupt()
 }
 
 trap '' INT # Ctrl-C also reaches the command, which answers
-told=0      # by which other signal, while it waited
+told=0      # by another signal, while it waited
 trap 'told=15; interrupt $(jobs -p)' TERM
 trap 'told=1; interrupt $(jobs -p)' HUP
 
 # A background job of a script ignores interrupts and has no input by default.
 env --default-signal=INT,QUIT "$@" <&0 &
-# A wait that a signal has ended says nothing of the command.
+# A wait that was ended by a signal says nothing about the command.
 while told=0; wait $!; status=$?; [ $told -gt 0 ] && [ $status = $((128 + told)) ]; do :; done
 exit $status

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: PostgreSQL
-# All tests.  `make test` calls it when environment and rooms are built.
+# All tests.  `make test` calls it after building the environment and the rooms.
 #
 # First the C rooms under prove, then everything Python on one PostgreSQL (18), and beside
 # it the tests marked `extension` on 19, 17, 16 and 15, without the negative controls, which
-# 18 runs.  PG=n in the environment means: all of it, on that one only.  Eight tests for
+# 18 runs.  With PG=n in the environment, everything runs on that one only.  Eight tests for
 # two processors run at a time (JOBS=n: so many), since most of them wait for servers; 18
 # has four times the work of another major, and as many more of them.  A failure does not
 # stop the rest; the summary at the end says what ran, what failed and what could not run
@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 kept=$(mktemp -d "${TMPDIR:-/tmp}/pgflash-test.XXXXXX")
 trap 'rm -rf "$kept"' EXIT
 summary=$kept/summary
-export PGFLASH_SKIPS=$kept/skips # what pytest did not try, and why
+export PGFLASH_SKIPS=$kept/skips # tests that pytest skipped, and why
 touch "$summary" "$PGFLASH_SKIPS"
 verbosity=()
 jobs=${JOBS:-$(($(nproc) * 4))}
@@ -50,7 +50,7 @@ pg_major()
 	fi
 }
 
-# Python's files are compiled once, and not by each of a thousand processes.
+# Python's files are compiled once, not by each of a thousand processes.
 unset PYTHONDONTWRITEBYTECODE
 .venv/bin/python -m pytest --collect-only -q >/dev/null 2>&1 &
 
@@ -61,11 +61,11 @@ done
 
 wait $!
 
-all='not soak and not postgres_check and not extensions_check'
+all='not soak and not postgres_check and not extensions_check and not monitoring_check'
 if [ -n "${PG:-}" ]; then
 	pg_major "$PG" "$jobs" 'all Python tests' -m "$all"
 else
-	# The other files need not even be looked at.
+	# The other files need not even be read.
 	mapfile -t marked < <(grep -rl --include='test_*.py' 'mark\.extension' tests | sort)
 	share=$(((jobs + 7) / 8))
 	declare -A running

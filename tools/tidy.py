@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: PostgreSQL
-"""House rules that no library checks; each is one function below with its reason.
+"""House rules that no library checks; each is a function below, with its reason.
 
     tools/tidy.py [FOLDER]     check the tracked files of a clone; exit 1 if a rule is broken
 
@@ -157,8 +157,6 @@ def functions_state_their_contracts(source: Source) -> Iterator[str]:
 
 
 _ROOM_C = {"bench", "core", "emulator", "extension", "tests"}
-#: Files with comments that are still wider; there must not be more.
-_WIDE_C = {PurePosixPath("tests/hostile/writer.c")}
 _COLUMNS = 80
 _SCREEN = 70
 _FILE_LINES = 900
@@ -172,7 +170,7 @@ def c_fits_the_screen(source: Source) -> Iterator[str]:
         return
     lines = source.text.splitlines()
     for number, line in enumerate(lines, start=1):
-        if len(line.expandtabs(4)) > _COLUMNS and source.path not in _WIDE_C:
+        if len(line.expandtabs(4)) > _COLUMNS:
             yield f"{number}: is wider than {_COLUMNS} columns"
     for found in _C_FUNCTION.finditer(source.text):
         length = found[0].count("\n") + 1
@@ -188,11 +186,52 @@ def c_fits_the_screen(source: Source) -> Iterator[str]:
         yield f"1: has {len(lines)} lines, more than {_FILE_LINES}"
 
 
+#: An access or a fence that is not sequentially consistent by default, or not by an access.
+_CHOSEN_ORDER = re.compile(
+    r"\bmemory_order_\w+|\batomic_(?:thread|signal)_fence\b|\b__ATOMIC_\w+|\bpg_(?:\w+_)?barrier\("
+)
+_REASON_OF_ORDER = re.compile(
+    r"\b(?:relaxed|acquire|released?|fences?|barriers?|order|before|after|handler|complete|sees)\b"
+    r"|\bas in \w+\(\)",
+    re.I,
+)
+
+
+def memory_orders_have_their_reason(source: Source) -> Iterator[str]:
+    """Only a proof shows whether an order is strong enough: a comment in its function."""
+    path = source.path
+    if path.suffix not in {".c", ".h"} or not (
+        path.is_relative_to("core/src") or path.is_relative_to("extension/src")
+    ):
+        return
+    code = _without_comments(source.text)
+    for function in _C_FUNCTION.finditer(source.text):
+        begin = source.text.rfind("\n\n", 0, function.start()) + 1
+        comments = " ".join(_C_COMMENT.findall(source.text[begin : function.end()]))
+        first = source.text.count("\n", 0, function.start())
+        last = source.text.count("\n", 0, function.end())
+        lines = code.split("\n")[first : last + 1]
+        chosen = [at for at, line in enumerate(lines, first + 1) if _CHOSEN_ORDER.search(line)]
+        if chosen and not _REASON_OF_ORDER.search(comments):
+            yield f"{chosen[0]}: {function[1]}() does not say why this memory order is enough"
+
+
+def python_fits_the_screen(source: Source) -> Iterator[str]:
+    """The same for Python's functions; decorators, such as a command's options, are not counted."""
+    if source.path.suffix != ".py":
+        return
+    for node in ast.walk(ast.parse(source.text, filename=str(source.path))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > _SCREEN:
+                yield f"{node.lineno}: {node.name}() has {length} lines, more than {_SCREEN}"
+
+
 _OTHER_ERRNO = re.compile(r"\bint (?!saved_errno\b)\w+ = errno;")
 
 
 def errno_is_kept_under_one_name(source: Source) -> Iterator[str]:
-    """What a call found there, and puts back at its end, is looked for by its name."""
+    """A reader looks for the value that a call saves and restores by this name."""
     if source.is_c:
         for number, line in enumerate(source.text.splitlines(), start=1):
             if _OTHER_ERRNO.search(line):
@@ -252,7 +291,7 @@ def only_the_bridge_knows_both_worlds(source: Source) -> Iterator[str]:
 
 
 def hooks_know_one_another_and_core(source: Source) -> Iterator[str]:
-    """What may run in any process at any instant rests on nothing that may not."""
+    """Code that may run in any process at any instant uses none that may not."""
     if source.path.parts[:2] == ("extension", "src") and source.path.parent.name in _ANYWHERE:
         for line, header in source.includes():
             is_text = re.match(r"[\w/]+\.(h|def)$", header)
@@ -261,7 +300,7 @@ def hooks_know_one_another_and_core(source: Source) -> Iterator[str]:
 
 
 def versions_are_told_apart_in_one_place(source: Source) -> Iterator[str]:
-    """What differs between majors is hidden behind names in compat.h."""
+    """Differences between major versions are hidden behind names in compat.h."""
     if source.is_c and source.path.name != "compat.h":
         for number, line in enumerate(source.text.splitlines(), start=1):
             if "PG_VERSION_NUM" in line:
@@ -283,7 +322,9 @@ _LICENSED = {
     *(".control", ".css", ".html", ".j2", ".js", ".map", ".py", ".sh", ".sql", ".svg", ".toml"),
 }
 #: Other people's; what pgflash printed; and what pg_regress prints with its comments.
-_LICENCE_ELSEWHERE = re.compile(r"(^|/)vendor/|^docs/examples/|^extension/test/regress/sql/")
+_LICENCE_ELSEWHERE = re.compile(
+    r"(^|/)(vendor|missing-sources)/|^docs/examples/|^extension/test/regress/sql/"
+)
 
 
 def files_name_their_licence(source: Source) -> Iterator[str]:
@@ -348,7 +389,7 @@ def no_file_knows_this_machine(source: Source) -> Iterator[str]:
             yield f"{number}: names a path of one machine"
 
 
-#: What may be called in one place only, there with what has to come with it.
+#: Calls that are allowed in one place only, together with what they require.
 _CALLS = (
     (re.compile(r"SC_PHYS_PAGES"), {"memory_limit.c", "host.py"}, "memory_limit_bytes()"),
     (re.compile(r"\bRegisterBackgroundWorker\("), {"background.c"}, "background_submit()"),
@@ -376,7 +417,7 @@ _PRINTERS = {"format.js", "svg.py", "words.py"}
 
 
 def numbers_are_printed_by_one_rule(source: Source) -> Iterator[str]:
-    """Who compares two pages finds a number in the same digits; a drawing has coordinates."""
+    """A number has the same digits on every page, so that pages can be compared."""
     kinds = {".html", ".j2", ".js", ".py", ".toml"}
     if source.room not in {"lab", "python"} or source.path.suffix not in kinds:
         return
@@ -416,7 +457,7 @@ def sessions_are_made_in_one_place(source: Source) -> Iterator[str]:
 
 _SQL = re.compile(r"\b(select|from|where|join)\b")
 _CALL = re.compile(r"(?<![\w.}])([a-z_][a-z0-9_]*)\(")
-#: What looks like a function and is grammar, and aggregates that the catalog has for just the
+#: Grammar that looks like a function, and aggregates that the catalog has for just the
 #: types we use (tests/hostile tries that).  unnest of several arrays is grammar, too.
 _NO_FUNCTIONS = frozenset(
     {
@@ -488,7 +529,7 @@ _RAW_OUTPUT = re.compile(
 
 
 def commands_write_through_output(source: Source) -> Iterator[str]:
-    """Names are anybody's: what prints them elsewhere may send a terminal its commands."""
+    """Any user can choose names: printing them elsewhere may send commands to a terminal."""
     if source.path.parent in _COMMANDS and source.path.name != "output.py":
         for number, line in enumerate(source.text.splitlines(), start=1):
             if _RAW_OUTPUT.search(line):
@@ -496,7 +537,7 @@ def commands_write_through_output(source: Source) -> Iterator[str]:
 
 
 def roles_are_granted_in_one_place(source: Source) -> Iterator[str]:
-    """A hint that says GRANT of some role has asked first whether that leads to superuser."""
+    """Before a hint suggests GRANT of a role, the code checks whether that leads to superuser."""
     if not source.path.is_relative_to(_PROGRAM) or source.path == _PROGRAM / "place/relations.py":
         return
     for number, line in enumerate(source.text.splitlines(), start=1):
@@ -519,7 +560,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def no_dependency_has_a_known_hole(source: Source) -> Iterator[str]:
-    """Who installs without our lock files gets what the lower bounds allow."""
+    """An installation without our lock files gets what the lower bounds allow."""
     if source.path.name == "pyproject.toml":
         project = tomllib.loads(source.text)["project"]
         lists = [
@@ -554,7 +595,7 @@ _SERVING = re.compile(r"\buvicorn\.(Config|run)\(")
 
 
 def pages_are_served_behind_the_door(source: Source) -> Iterator[str]:
-    """A server without limits of connections and times is one that any stranger can stop."""
+    """Any stranger can stop a server without limits of connections and times."""
     if source.path.suffix == ".py" and source.path != PurePosixPath("python/pgflash/web/serve.py"):
         for number, line in enumerate(source.text.splitlines(), start=1):
             if _SERVING.search(line):
@@ -568,7 +609,7 @@ _BY_NAME = {
 }
 _WRITES = {"write_text", "write_bytes"}
 
-#: What they do is done by Owner.do, or to files of /proc, or beside a plan of our own.
+#: These work through Owner.do, on files of /proc, or beside a plan of our own.
 _MAY_NAME_FILES = {"files", "walfolders", "owner", "speed", "control", "journal"}
 
 
@@ -583,13 +624,13 @@ def root_names_no_file_of_others(source: Source) -> Iterator[str]:
     for node in ast.walk(ast.parse(source.text, filename=str(source.path))):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        # A figure may be called so, too, but is asked for nothing.
+        # A figure may have that name, too, but is called without arguments.
         if node.func.attr in banned - (set() if node.args else _WRITES):
             yield f"{node.lineno}: {node.func.attr}() of a file by its name"
 
 
-#: What of a script names nothing that is looked for: comments, bodies of C functions,
-#: the options of a type or a table, the names of functions that are made or granted.
+#: The parts of a script that name nothing to be looked up: comments, bodies of C functions, the
+#: options of a type or a table, the names of functions that are created or granted.
 _SQL_APART = re.compile(
     r"--[^\n]*|^\\[^\n]*|^COMMENT ON .*?;\n|^AS 'MODULE_PATHNAME', '\w+'$|^\t[A-Z]+ = [\w ]+,?$"
     r"|WITH \([^)]*\)|interval '[^']*'|'(?:[^']|'')*'::|SET \w+ =|OPERATOR\(pg_catalog\.[^)]+\)",
@@ -611,7 +652,7 @@ _SQL_LEFT_OPEN = {
 
 
 def sql_leaves_nothing_to_be_found(source: Source) -> Iterator[str]:
-    """The owner of the schema may have put there what fits better than PostgreSQL's own."""
+    """The owner of the schema may have put better matches there than PostgreSQL's own."""
     if source.path.parts[:2] != ("extension", "sql") or source.path.suffix != ".sql":
         return
     code = _SQL_APART.sub(lambda found: "\n" * found[0].count("\n"), source.text)
@@ -674,20 +715,28 @@ _AVOIDED = (
     (r"otherwise than", "differently from"),
     (r"[Pp]ass(?:es|ed|ing)? over", "skip"),
     (r"[Ss]tretch(?:es)?", "range"),
+    (r"[Ww]hoever", "the process, user or reader that"),
+    (r"(?:come|comes|came) to (?:its|their) end", "end"),
+    (r"l(?:ie|ies|ay) (?:behind|below|beside|in|on)", "is"),
+    (r"[Ff]or want of", "because there is no"),
+    (r"takes? (?:its|their) leave", "end, exit"),
 )
 _AVOIDED_IN_PAGES = (
     (r"(?:a|an|each|every|no|one|\d+) looks?(?! like| up|-up)", "a sample"),
     (r"is said", "is reported"),
     (r"of (?:his|its|their|your) own", "own, separate"),
     (r"stands? (?:apart|below|beside|in)(?! for)", "is"),
-    (r"[Ww]hoever", "the process, user or reader that"),
 )
 #: "Who reads must ..." for the reader; a question, and a heading, may begin so.
 _WHO = re.compile(r"(?:^(?:- )?|[.:;] )Who [a-z][^.:;?#]*[.:;]", re.M)
+#: The same at the beginning of a comment or of a sentence in one.
+_WHO_IN_CODE = re.compile(
+    r'(?:"""|(?:^[ \t]*\*|/\*|#:?|//|--|[.:;] ?) )Who [a-z][^.:;?]*[.:;]', re.M
+)
 _CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.M | re.S)
-#: What others wrote, what was released, and texts about these words.
+#: Texts of others, released texts, and texts about these words.
 _NOT_OURS = re.compile(
-    r"docs/(?:decisions/0|examples/)|(?:^|/)vendor/|tests/golden/data/|extension/test/sql/"
+    r"docs/examples/|(?:^|/)(?:vendor|missing-sources)/|tests/golden/data/|extension/test/sql/"
     r"|STYLE\.md$|tools/tidy\.py$|tests/docs/test_house_rules\.py$"
 )
 
@@ -703,9 +752,9 @@ def words_are_plain(source: Source) -> Iterator[str]:
         avoided += _AVOIDED_IN_PAGES
         text = _CODE.sub(lambda found: "`" + "\n" * found[0].count("\n"), text)
         text = re.sub(r"^#.*$", "", text, flags=re.M)
-        for who in _WHO.finditer(text):
-            number = text.count("\n", 0, who.start()) + 1
-            yield f'{number}: "{who[0].strip()[:30]}": name the reader, user or process'
+    for who in (_WHO if source.path.suffix == ".md" else _WHO_IN_CODE).finditer(text):
+        number = text.count("\n", 0, who.start()) + 1
+        yield f'{number}: "{who[0].strip()[:30]}": name the reader, user or process'
     for number, line in enumerate(text.splitlines(), start=1):
         for word, better in avoided:
             if found := re.search(rf"\b(?:{word})\b", line):
@@ -718,7 +767,9 @@ RULES: tuple[Rule, ...] = (
     core_calls_run_downwards,
     functions_state_their_contracts,
     c_fits_the_screen,
+    python_fits_the_screen,
     errno_is_kept_under_one_name,
+    memory_orders_have_their_reason,
     extension_calls_run_in_no_circle,
     only_the_bridge_knows_both_worlds,
     hooks_know_one_another_and_core,

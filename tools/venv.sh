@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: PostgreSQL
-# Make .venv from a lock file, or do nothing if it is there and right.
+# Make .venv from a lock file, or do nothing if it is current.
 #
 #	tools/venv.sh requirements.lock | requirements-dev.lock
 #
-# .venv/.ready-LOCK names what it was made from (lock file, this folder, Python) and
+# .venv/.ready-LOCK names its sources (lock file, this folder, Python) and
 # is written last, so a half-made or moved .venv is made again.  Two makes at once wait
 # for each other.  PYTHON=... picks the interpreter.
 set -eu
@@ -42,7 +42,7 @@ flock 9
 
 place="$PWD $("$python" -c 'import sys; print(sys.version.split()[0], sys.executable)')"
 
-# What a finished .venv was made from.
+# The sources of a finished .venv.
 mark()
 {
 	printf '%s\n' "$place"
@@ -69,8 +69,8 @@ free_mb=$(($(df --output=avail -k . | tail -n 1) / 1024))
 	"This folder's disk has $free_mb MB of free space, and .venv needs $needed_mb MB."
 
 echo "Installing $lock into .venv (once) ..."
-# A finished .venv of this folder and this Python takes what the new lock adds in
-# place, so that what runs from it is not pulled away; anything else starts over.
+# A finished .venv of this folder and this Python gets the additions of the new lock in place, so
+# that running programs keep it; anything else starts over.
 if [ "$(cat .venv/.place 2>/dev/null)" = "$place" ] && ls .venv/.ready-* >/dev/null 2>&1; then
 	rm -f .venv/.ready-*
 else

@@ -5,7 +5,7 @@
     tools/warehouse_answers.py DBGEN/answers > lab/pgflash_lab/warehouse/answers.json
 
 DBGEN is the folder of the TPC's dbgen 3.0.1, which anyone may download from tpc.org.
-The files are tables with a heading; values stand between vertical bars.
+The files are tables with a heading; vertical bars separate the values.
 """
 
 import json
