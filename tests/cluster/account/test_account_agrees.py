@@ -30,7 +30,7 @@ from support.account import (
     total,
     wait_until_alone,
 )
-from support.patience import PATIENCE_S, eventually
+from support.patience import PATIENCE_S, eventually, until
 
 pytestmark = pytest.mark.extension
 
@@ -185,21 +185,33 @@ def test_relations_agree_with_pg_stat_io(server: Server) -> None:
         " and object in ('relation', 'temp relation')"
     )
     with session(server) as worker, session(server) as observer:
-        wait_until_alone(worker, observer)
-        # The blocks that the query itself needs are read once: afterwards they are cached.
-        for _ in range(2):
-            rows(observer, query)
-            io(observer)
-        for connection in (worker, observer):
-            flush(connection)
-        theirs_before = rows(observer, query)[0]
-        before = io(observer)
-        load(worker)
-        for connection in (worker, observer):
-            flush(connection)
-        after = io(observer)
-        theirs_after = rows(observer, query)[0]
+        # Their clock is read around ours: a busy processor may stop a session in between.
+        until(lambda: relations_agree(worker, observer, query, bytes_known=bytes_known))
 
+
+def relations_agree(
+    worker: psycopg.Connection[Any],
+    observer: psycopg.Connection[Any],
+    query: str,
+    *,
+    bytes_known: bool,
+) -> bool:
+    """Run a load; fail unless all counts agree, and say whether the times are alike."""
+    wait_until_alone(worker, observer)
+    # The blocks that the query itself needs are read once: afterwards they are cached.
+    for _ in range(2):
+        rows(observer, query)
+        io(observer)
+    for connection in (worker, observer):
+        flush(connection)
+    theirs_before = rows(observer, query)[0]
+    before = io(observer)
+    load(worker)
+    for connection in (worker, observer):
+        flush(connection)
+    after = io(observer)
+    theirs_after = rows(observer, query)[0]
+    alike = []
     for kind in ("read", "write", "extend"):
 
         def ours(number: str, kind: str = kind) -> float:
@@ -221,8 +233,9 @@ def test_relations_agree_with_pg_stat_io(server: Server) -> None:
         assert ours("bytes") == theirs("_bytes") >= 8192, kind
         if bytes_known:
             assert ours("calls") == theirs("s"), kind
-        # Their clock is read around ours.
-        assert 0.5 * theirs("_ms") - 5 < ours("time_ms") <= theirs("_ms") + 1, kind
+        assert ours("time_ms") <= theirs("_ms") + 1, kind
+        alike.append(0.5 * theirs("_ms") - 5 < ours("time_ms"))
+    return all(alike)
 
 
 def test_syncs_of_relations_agree_with_pg_stat_io(server: Server) -> None:
@@ -265,32 +278,37 @@ def wal(connection: psycopg.Connection[Any]) -> tuple[int, int, float]:
 
 def test_wal_agrees_with_postgresql(server: Server) -> None:
     with session(server) as worker:
-        # PostgreSQL counts since the cluster was created, and some processes report late.
-        apart: list[tuple[int, int]] = []
-
-        def settled() -> bool:
-            theirs, ours = wal_of_postgresql(worker), wal(worker)
-            apart.append((theirs[0] - ours[0], theirs[1] - ours[1]))
-            return len(apart) > 60 and len(set(apart[-60:])) == 1
-
-        wait_until_alone(worker)
-        assert eventually(settled)
-        theirs_before, before = wal_of_postgresql(worker), wal(worker)
-        load(worker)
-
-        def agree() -> bool:
-            theirs, ours = wal_of_postgresql(worker), wal(worker)
-            return (theirs[0] - ours[0], theirs[1] - ours[1]) == apart[-1]
-
-        assert eventually(agree), (wal_of_postgresql(worker), wal(worker), apart[-1])
-        after, theirs_after = wal(worker), wal_of_postgresql(worker)
-        assert after[1] - before[1] >= 300
-        # Their clock is read around ours.
-        theirs_ms = theirs_after[2] - theirs_before[2]
-        assert 0.5 * theirs_ms < after[2] - before[2] <= theirs_ms + 1
+        # Their clock is read around ours: a busy processor may stop a session in between.
+        until(lambda: wal_agrees(worker))
         (row,) = rows(worker, "select * from pgflash_wal")
         assert row["write_mean_ms"] == pytest.approx(row["write_time_ms"] / row["writes"])
         assert row["sync_mean_ms"] == pytest.approx(row["sync_time_ms"] / row["syncs"])
+
+
+def wal_agrees(worker: psycopg.Connection[Any]) -> bool:
+    """Run a load; fail unless all counts agree, and say whether the times are alike."""
+    # PostgreSQL counts since the cluster was created, and some processes report late.
+    apart: list[tuple[int, int]] = []
+
+    def settled() -> bool:
+        theirs, ours = wal_of_postgresql(worker), wal(worker)
+        apart.append((theirs[0] - ours[0], theirs[1] - ours[1]))
+        return len(apart) > 60 and len(set(apart[-60:])) == 1
+
+    def agree() -> bool:
+        theirs, ours = wal_of_postgresql(worker), wal(worker)
+        return (theirs[0] - ours[0], theirs[1] - ours[1]) == apart[-1]
+
+    wait_until_alone(worker)
+    assert eventually(settled)
+    theirs_before, before = wal_of_postgresql(worker), wal(worker)
+    load(worker)
+    assert eventually(agree), (wal_of_postgresql(worker), wal(worker), apart[-1])
+    after, theirs_after = wal(worker), wal_of_postgresql(worker)
+    assert after[1] - before[1] >= 300
+    theirs_ms = theirs_after[2] - theirs_before[2]
+    assert after[2] - before[2] <= theirs_ms + 1
+    return 0.5 * theirs_ms < after[2] - before[2]
 
 
 def test_wal_is_written_once_but_for_what_is_wasted(server: Server) -> None:
