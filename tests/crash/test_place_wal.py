@@ -251,8 +251,7 @@ def test_a_rollback_that_is_cut_off_has_lost_nothing(
             assert cut_off(apply_plan, move.path, placed.dsn, (place, 1)) is None
         # The row was committed by the process that was killed.
         rows.committed += 1
-        if not placed.answers:
-            placed.start()
+        placed.start_again()
         rows.add()
         if number:
             move.go()

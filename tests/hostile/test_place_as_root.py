@@ -164,8 +164,7 @@ def test_a_pipe_that_nobody_fills(placed: PlacedServer) -> None:
     finally:
         path.unlink()
         Path(f"{path}.x").rename(path)
-        if not placed.answers:
-            placed.start()
+        placed.start_again()
 
 
 def test_programs_of_the_server_run_as_its_user(placed: PlacedServer, victim: Victim) -> None:
@@ -261,8 +260,7 @@ def test_something_is_swapped_for_a_link(
             for name in (target, target / "archive_status", placed.data / "pg_wal.pgflash"):
                 put_back(name, victim)
             put_back(placed.server.base / "archive", victim)
-            if not placed.answers:
-                placed.start()
+            placed.start_again()
     assert bitten or what == "the name aside"
     victim.assert_untouched()
     assert refused_or_done(placed.undo, path) == ""

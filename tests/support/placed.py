@@ -23,10 +23,10 @@ import psycopg
 from pgflash.model.plan import Move, Plan
 from pgflash.place import Cluster, Journal, Steps, apply_plan, moves_for, plan_for, undo_plan
 from pgflash.place.journal import read_plan, write_plan
-from pgflash_lab.account import make_server_dir
+from pgflash_lab.account import ServerError, make_server_dir
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, until
 
 #: A variable of the server that a restart must preserve.
 MARK = "PLACED_SERVER_MARK"
@@ -85,6 +85,16 @@ class PlacedServer:
         except psycopg.Error:
             return False
         return True
+
+    def start_again(self) -> None:
+        """Start it unless it answers: one that crashed may be about to end, or be in recovery."""
+
+        def started() -> bool:
+            with contextlib.suppress(ServerError):
+                self.start()
+            return self.answers
+
+        until(lambda: self.answers or started())
 
     def folder(self, name: str) -> Path:
         """Return an empty folder beside the data that belongs to the server's user."""
