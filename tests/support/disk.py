@@ -116,16 +116,20 @@ class Disk:
         device = attach(self.image)
         subprocess.run(["losetup", "--detach", self.device], check=True)
         self.device = device
-        # btrfs takes a number that no device has: here another file system has the old one now.
-        other = self.image.with_name("other")
-        other.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "none", other], check=True)
+        # btrfs takes a number that no device has: other file systems take all up to the old one.
+        others = list[Path]()
         try:
             self.mount()
-            assert self.server.data.stat().st_dev != before
+            while self.server.data.stat().st_dev == before:
+                self.unmount()
+                others.append(self.image.with_name(f"other-{len(others)}"))
+                others[-1].mkdir()
+                subprocess.run(["mount", "-t", "tmpfs", "none", others[-1]], check=True)
+                self.mount()
         finally:
-            subprocess.run(["umount", other], check=True)
-            other.rmdir()
+            for other in others:
+                subprocess.run(["umount", other], check=True)
+                other.rmdir()
 
     def boot(self, choice: random.Random) -> None:
         """Mount it again."""

@@ -23,7 +23,7 @@ from pgflash.place.control import ServerProcess
 from pgflash.place.errors import PlaceError
 from pgflash.place.names import split_names
 from pgflash.place.speed import Rate
-from pgflash.session import Connection, SessionError, connect
+from pgflash.session import Connection, SessionError, connect, said
 
 _SESSION = (
     "set client_connection_check_interval = '1s'",
@@ -273,10 +273,15 @@ class Cluster:
 
     def _open(self, database: str) -> Connection:
         session = connect(make_conninfo(self._dsn, dbname=database) if database else self._dsn)
-        for statement in _SESSION:
-            session.execute(statement)
-        if session.info.server_version >= 170_000:
-            session.execute("set transaction_timeout = 0")
+        try:
+            with said("begin a session"):
+                for statement in _SESSION:
+                    session.execute(statement)
+                if session.info.server_version >= 170_000:
+                    session.execute("set transaction_timeout = 0")
+        except SessionError:
+            session.close()
+            raise
         return session
 
     def close(self) -> None:

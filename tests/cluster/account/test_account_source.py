@@ -133,7 +133,7 @@ def told_right(worker: psycopg.Connection[Any], numbers: Iterator[int]) -> bool:
             worker.execute(f"select pad from {name} where id = %s", [i * 7919 % ROWS + 1])
     assert total(io(worker), "told_calls") - asked_before < 200
     after = {name: relation(worker, name) for name in names}
-    shares = []
+    shares = list[float]()
     for name, source in zip(names, ("disk_reads", "page_cache_reads"), strict=True):
         reads = after[name]["reads"] - before[name]["reads"]
         assert reads > 100

@@ -33,7 +33,7 @@ def test_a_stream_ends_when_its_client_goes_whatever_the_server_says_it_is(versi
         stream = _Stream(content(), lambda: ended.append(True))
         await asyncio.wait_for(stream(scope, receive, send), PATIENCE_S)
 
-    # In a thread of its own: a browser test before this one may have left a loop in the main thread.
+    # Not in the main thread, where a browser test before this one may have left a loop.
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, answer()).result()
     assert ended == [True]
