@@ -45,7 +45,7 @@ pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
 .PHONY: all help demo example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy \
 	fault-matrix matrix hostile monitoring-check postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign \
-	deb deb-check wheels
+	deb deb-check wheels release
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without, and its report'
@@ -73,6 +73,7 @@ help:
 	@echo 'make deb             Debian packages of the last commit, in out/deb (DEB=FOLDER)'
 	@echo 'make deb-check       build, install and purge them on Debians of several ages (as root, with debootstrap; ROWS="sid")'
 	@echo 'make wheels          wheels of pgflash and the lab, in out/wheels; each is installed alone'
+	@echo 'make release         the files of a release, of the last commit, in out/release: tarball, sums, SBOM, notes'
 	@echo 'make arm64           core'"'"'s tests and those of the extension'"'"'s parts for 64-bit ARM, by qemu-user'
 	@echo 'make foreign         real servers for arm64 and for Alpine Linux: load, hits, kill -9 (as root, with Maven)'
 	@echo 'make hooks           run make check before every commit, and check its subject'
@@ -222,6 +223,10 @@ deb-check:
 
 wheels: venv
 	$(Q)tools/wheels.sh
+
+# The last commit as a tarball, its sums, its SBOM (CycloneDX) and its notes; needs no more than git and Python.
+release:
+	$(Q)tools/release.sh $(RELEASE)
 
 # ---- other machines
 
