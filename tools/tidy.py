@@ -630,10 +630,10 @@ def root_names_no_file_of_others(source: Source) -> Iterator[str]:
 
 
 #: The parts of a script that name nothing to be looked up: comments, bodies of C functions, the
-#: options of a type or a table, the names of functions that are created or granted.
+#: options of a type or a table, the names of functions that are created or granted, assignments.
 _SQL_APART = re.compile(
     r"--[^\n]*|^\\[^\n]*|^COMMENT ON .*?;\n|^AS 'MODULE_PATHNAME', '\w+'$|^\t[A-Z]+ = [\w ]+,?$"
-    r"|WITH \([^)]*\)|interval '[^']*'|'(?:[^']|'')*'::|SET \w+ =|OPERATOR\(pg_catalog\.[^)]+\)",
+    r"|WITH \([^)]*\)|interval '[^']*'|'(?:[^']|'')*'::|SET \w+ =|:=|OPERATOR\(pg_catalog\.[^)]+\)",
     re.S | re.M,
 )
 _SQL_LEFT_OPEN = {

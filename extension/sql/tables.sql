@@ -1,10 +1,8 @@
 -- pgflash, what holds data: made once, and kept by updates.
 -- SPDX-License-Identifier: PostgreSQL
 --
--- CREATE EXTENSION runs this file, then what later versions added (from-*.sql,
+-- CREATE EXTENSION runs library.sql, this file, then what later versions added (from-*.sql,
 -- which their updates run as well), then views.sql and functions.sql.
-
-\echo Use "CREATE EXTENSION pgflash" to load this file. \quit
 
 -- ---- cache policies ----------------------------------------------------------
 

@@ -1,13 +1,11 @@
 -- pgflash, how an update begins: it drops every view and function of the extension.
 -- SPDX-License-Identifier: PostgreSQL
 --
--- For each earlier version the Makefile makes a script of ALTER EXTENSION UPDATE: this file,
+-- For each earlier version the Makefile makes a script of ALTER EXTENSION UPDATE: library.sql, this file,
 -- from-VERSION.sql if there is one, and views.sql and functions.sql, which create views and
 -- functions again.  So a view that somebody had subverted is as clean afterwards as on the
 -- first day, and this file need not know what a version lacked.  The tables stay, and so
 -- does what the type of one of them needs.
-
-\echo Use "ALTER EXTENSION pgflash UPDATE" to load this file. \quit
 
 DO LANGUAGE plpgsql $$
 DECLARE

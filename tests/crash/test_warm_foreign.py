@@ -7,8 +7,9 @@ import pytest
 
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
-from support.cached import CachedServer, attach_cache
+from support.cached import CachedServer, attach_cache, create_cached
 from support.cluster import FAST_SETTINGS, ClusterFactory, build_install, find_install
+from support.script import offer_before
 from support.standby import REPLICATION
 from support.uring import uring_settings
 from support.warm import assert_true, create_warm, read_table, start_again
@@ -119,6 +120,42 @@ def test_an_upgraded_cluster_s_cache_is_cold(
     reason = start_again(new)
     assert reason.startswith("cold: the cache is another cluster's")
     assert read_table(new).digest == before.digest
+    assert_true(new)
+
+
+@pytest.mark.extension
+def test_an_upgrade_to_another_major_keeps_policies_and_snapshots(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """The old cluster has the extension's SQL of 0.1, which is updated afterwards."""
+    if pgflash_install.major <= OLD_MAJOR:
+        pytest.skip(f"this upgrades from {OLD_MAJOR}")
+    old = create_cached(cluster, build_install(find_install(OLD_MAJOR), assertions=True))
+    offer_before(old.server.install)
+    offer_before(pgflash_install)
+    with old.server.connect() as session:
+        session.execute("drop extension pgflash")
+        session.execute("create extension pgflash version '0.1'")
+        session.execute("create table item (i int)")
+        session.execute("insert into item select generate_series(1, 1000)")
+        session.execute("select pgflash_set_cache_policy('item', 'keep')")
+        session.execute(
+            "insert into pgflash_snapshots (taken_at, started_at, took_ms, origin, "
+            "server_version_num, extension_version) values (now(), now(), 1, 'command', 1, '0.1')"
+        )
+        kept = session.execute("select * from pgflash_snapshots").fetchall()
+    old.server.stop()
+    new = attach(cluster, pgflash_install, on_disk=True)
+    upgrade(old.server, new.server, link=False)
+    new.start()
+    with new.server.connect() as session:
+        session.execute("alter extension pgflash update")
+        assert session.execute("select * from pgflash_snapshots").fetchall() == kept
+        assert session.execute("select relation, policy from pgflash_cache_policy").fetchall() == [
+            ("item", "keep")
+        ]
+        assert session.execute("select pgflash_snapshot()").fetchone() == (2,)
+        assert session.execute("select count(*), sum(i) from item").fetchone() == (1000, 500500)
     assert_true(new)
 
 

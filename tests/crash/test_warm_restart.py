@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from pgflash.errors import PgflashError
+from pgflash_lab.account import reachable_install
 from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer
-from support.cluster import ClusterFactory
+from support.cluster import ClusterFactory, build_install, find_install
 from support.patience import eventually
 from support.warm import (
     BLOCKS_MIN,
@@ -58,6 +59,29 @@ def test_a_clean_restart_is_warm(cluster: ClusterFactory, pgflash_install: PgIns
         assert after.digest == before.digest
         assert after.hits >= BLOCKS_MIN
         assert after.misses < BLOCKS_MIN // 20
+        assert_true(cached)
+
+
+def test_the_cache_is_warm_under_another_build_of_the_same_major(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """As after a minor release of the server: another executable, the same data and cache."""
+    if pgflash_install.major != 18:
+        pytest.skip("there are two builds of 18 only")
+    name = "18-uring" if "debian" not in str(pgflash_install.root) else "18"
+    other = build_install(find_install(name), assertions=True)
+    cached = create_warm(cluster, pgflash_install)
+    before = read_table(cached)
+    executable = cached.server.install.program("postgres").read_bytes()
+    for install in (other, pgflash_install):
+        cached.server.stop()
+        cached.server.install = reachable_install(install)
+        assert (install is other) is (install.program("postgres").read_bytes() != executable)
+        assert start_again(cached).startswith("warm: from the map")
+        assert eventually(lambda: is_loaded(cached))
+        after = read_table(cached)
+        assert after.digest == before.digest
+        assert after.hits >= BLOCKS_MIN
         assert_true(cached)
 
 

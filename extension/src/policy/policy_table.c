@@ -69,7 +69,7 @@ check_columns(Relation table)
 		                errmsg("the table \"%s\" has other columns than the "
 		                       "library of pgflash defines",
 		                       TABLE),
-		                errhint("Run ALTER EXTENSION pgflash UPDATE.")));
+		                errhint("%s", catalog_remedy(catalog_look()))));
 }
 
 /* See committed rows and those of the current transaction. */

@@ -34,6 +34,7 @@
 #include "utils/rel.h"
 
 #include "policy/relation_policy.h"
+#include "server/catalog.h"
 #include "server/columns.h"
 #include "server/compat.h"
 #include "server/shmem.h"
@@ -189,7 +190,7 @@ require_table(void)
 		        (errcode(ERRCODE_UNDEFINED_TABLE),
 		         errmsg("the table pgflash_cache_policies of the extension "
 		                "pgflash is missing"),
-		         errhint("Run ALTER EXTENSION pgflash UPDATE.")));
+		         errhint("%s", catalog_remedy(catalog_look()))));
 	return table;
 }
 

@@ -10,6 +10,10 @@
  * only where the extension's SQL has the library's own version, whose script
  * created them.
  *
+ * SQL that is older than the library lacks an update.  SQL that is newer has
+ * met a library that was loaded before the new one was installed, or that of a
+ * standby, or of a server whose packages went back to an older version.
+ *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
@@ -18,6 +22,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
@@ -33,16 +38,15 @@
 /*
  * Not heap_getattr(): in some builds its headers call functions that they lack.
  */
-static bool
-is_current(HeapTuple tuple, TupleDesc row)
+static char *
+version_of(HeapTuple tuple, TupleDesc row)
 {
 	Datum values[Natts_pg_extension];
 	bool nulls[Natts_pg_extension];
 	int version = Anum_pg_extension_extversion - 1;
 
 	heap_deform_tuple(tuple, row, values, nulls);
-	return !nulls[version] && strcmp(TextDatumGetCString(values[version]),
-	                                 PGFLASH_SQL_VERSION) == 0;
+	return nulls[version] ? pstrdup("") : TextDatumGetCString(values[version]);
 }
 
 CatalogExtension
@@ -66,14 +70,36 @@ catalog_look(void)
 		found.oid = form->oid;
 		found.schema = form->extnamespace;
 		found.owner = form->extowner;
+		found.version = version_of(tuple, RelationGetDescr(extensions));
 		found.is_current = FC_BROKEN(SQL_VERSION) ||
-		                   is_current(tuple, RelationGetDescr(extensions));
+		                   strcmp(found.version, PGFLASH_SQL_VERSION) == 0;
 	}
 	systable_endscan(scan);
 	table_close(extensions, AccessShareLock);
 	Assert(OidIsValid(found.oid) == OidIsValid(found.schema) &&
 	       OidIsValid(found.oid) == OidIsValid(found.owner));
 	return found;
+}
+
+bool
+catalog_is_newer(CatalogExtension here)
+{
+	return OidIsValid(here.oid) &&
+	       strverscmp(here.version, PGFLASH_SQL_VERSION) > 0;
+}
+
+const char *
+catalog_remedy(CatalogExtension here)
+{
+	if (catalog_is_newer(here))
+		return psprintf("The server has loaded the library of pgflash %s, and "
+		                "the extension in this database is %s: install pgflash "
+		                "%s and restart the server.",
+		                PGFLASH_SQL_VERSION, here.version, here.version);
+	return RecoveryInProgress() ? "Run ALTER EXTENSION pgflash UPDATE in this "
+	                              "database, on the primary."
+	                            : "Run ALTER EXTENSION pgflash UPDATE in this "
+	                              "database.";
 }
 
 Oid

@@ -16,10 +16,17 @@ typedef struct CatalogExtension
 	Oid oid; /* InvalidOid: it is not there, and the rest is unset */
 	Oid schema;
 	Oid owner;
-	bool is_current; /* its SQL is of the library's version */
+	const char *version; /* of its SQL */
+	bool is_current;     /* that is the library's version, too */
 } CatalogExtension;
 
 extern CatalogExtension catalog_look(void);
+
+/* Is its SQL newer than the library? */
+extern bool catalog_is_newer(CatalogExtension here);
+
+/* A hint: what to do where SQL and library do not fit. */
+extern const char *catalog_remedy(CatalogExtension here);
 
 /* Its OID; InvalidOid if it is not installed. */
 extern Oid catalog_extension(void);

@@ -4,9 +4,10 @@
  *
  * A function of the library fills as many columns as it knows.  The SQL that
  * declares it may be of another version: the library was replaced and ALTER
- * EXTENSION UPDATE was not run, or an older dump was loaded.  PostgreSQL reads
- * as many values as the declaration has columns, and where that says text, it
- * takes a number for an address.  So a different declaration is an error.
+ * EXTENSION UPDATE was not run, or the update came from a newer primary, or
+ * before the restart.  PostgreSQL reads as many values as the declaration has
+ * columns, and where that says text, it takes a number for an address.  So a
+ * different declaration is an error.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -17,20 +18,19 @@
 #include "utils/lsyscache.h"
 
 #include "broken.h"
+#include "server/catalog.h"
 #include "server/row_type.h"
 
 void
 row_type_mismatch(FunctionCallInfo fcinfo, const char *detail)
 {
 	Assert(detail != NULL);
-	ereport(ERROR,
-	        (errcode(ERRCODE_DATATYPE_MISMATCH),
-	         errmsg("function \"%s\" is not declared as the library of "
-	                "pgflash defines it",
-	                get_func_name(fcinfo->flinfo->fn_oid)),
-	         errdetail_internal("%s", detail),
-	         errhint("The extension's SQL is of another version than the "
-	                 "library: run ALTER EXTENSION pgflash UPDATE.")));
+	ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+	                errmsg("function \"%s\" is not declared as the library of "
+	                       "pgflash defines it",
+	                       get_func_name(fcinfo->flinfo->fn_oid)),
+	                errdetail_internal("%s", detail),
+	                errhint("%s", catalog_remedy(catalog_look()))));
 }
 
 static void

@@ -26,6 +26,7 @@
 #include "bridge/bridge_runtime.h"
 #include "bridge/bridge_views.h"
 #include "broken.h"
+#include "server/catalog.h"
 #include "server/columns.h"
 #include "server/compat.h"
 #include "server/shmem.h"
@@ -198,12 +199,9 @@ column_number(const char *name)
 		if (strcmp(cache_columns.columns[i].name, name) == 0)
 			return i;
 	}
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_UNDEFINED_COLUMN),
-	     errmsg("pgflash does not know the column \"%s\"", name),
-	     errhint("The extension's SQL is of another version than the library: "
-	             "run ALTER EXTENSION pgflash UPDATE.")));
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
+	                errmsg("pgflash does not know the column \"%s\"", name),
+	                errhint("%s", catalog_remedy(catalog_look()))));
 }
 
 Datum

@@ -125,7 +125,7 @@ take_turns(Snapshooting *now)
 		        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 		         errmsg("the extension pgflash in this database is of another "
 		                "version than the library"),
-		         errhint("Run ALTER EXTENSION pgflash UPDATE.")));
+		         errhint("%s", catalog_remedy(here))));
 	now->extension = here.oid;
 	Assert(OidIsValid(here.oid) && OidIsValid(here.schema));
 	now->schema =

@@ -95,7 +95,8 @@ typedef enum Answer
 {
 	ANSWER_FAILED,   /* it died */
 	ANSWER_STRANGER, /* the extension is not installed there */
-	ANSWER_OTHER,    /* its SQL and the library differ in version */
+	ANSWER_OLDER,    /* its SQL is older than the library */
+	ANSWER_NEWER,    /* or newer */
 	ANSWER_DONE
 } Answer;
 
@@ -181,7 +182,9 @@ carry_out(void (*work)(void), const char *doing)
 	end();
 	if (here.is_current)
 		return ANSWER_DONE;
-	return OidIsValid(here.oid) ? ANSWER_OTHER : ANSWER_STRANGER;
+	if (!OidIsValid(here.oid))
+		return ANSWER_STRANGER;
+	return catalog_is_newer(here) ? ANSWER_NEWER : ANSWER_OLDER;
 }
 
 static void
@@ -258,7 +261,7 @@ pgflash_snapshot_name_main(Datum database)
 /* ---- the launcher -------------------------------------------------------- */
 
 static void
-say_other_version(Oid database)
+say_other_version(Oid database, bool newer)
 {
 	static Oid said_of;
 
@@ -268,7 +271,10 @@ say_other_version(Oid database)
 		                "version than the library",
 		                database),
 		         errdetail("It keeps no snapshots until they are the same."),
-		         errhint("Run ALTER EXTENSION pgflash UPDATE there.")));
+		         newer ? errhint("The library is older: install the version of "
+		                         "pgflash that the extension has there, and "
+		                         "restart the server.")
+		               : errhint("Run ALTER EXTENSION pgflash UPDATE there.")));
 	said_of = database;
 }
 
@@ -293,9 +299,10 @@ send_visitor(const VisitKind *kind, Oid database, Oid owner,
 	}
 	Assert(said.word <= ANSWER_DONE);
 	*newest_at_out = said.number;
-	if ((Answer) said.word != ANSWER_OTHER)
+	if ((Answer) said.word != ANSWER_OLDER &&
+	    (Answer) said.word != ANSWER_NEWER)
 		return (Answer) said.word;
-	say_other_version(database);
+	say_other_version(database, (Answer) said.word == ANSWER_NEWER);
 	return ANSWER_STRANGER;
 }
 
@@ -512,7 +519,8 @@ round_of_work(Schedule *schedule)
 			have_files_named();
 			return schedule->due;
 		case ANSWER_STRANGER:
-		case ANSWER_OTHER: /* handled as a stranger */
+		case ANSWER_OLDER: /* handled as a stranger, as the next */
+		case ANSWER_NEWER:
 			schedule->said = InvalidOid;
 			break;
 		case ANSWER_FAILED:

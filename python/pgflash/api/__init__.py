@@ -68,7 +68,7 @@ from pgflash.api.placing import (
     plan_show,
     plan_undo,
 )
-from pgflash.api.versions import Versions, version
+from pgflash.api.versions import version
 from pgflash.api.watching import top
 from pgflash.collect.about import read_about
 from pgflash.collect.blocking import read_blocking
@@ -83,6 +83,7 @@ from pgflash.collect.time_range import read_range
 from pgflash.live.tables import tables as sample_tables
 from pgflash.live.watch import Watch
 from pgflash.model.snapshot import Baseline
+from pgflash.model.versions import Versions
 from pgflash.place import Seen
 from pgflash.progress import Listener
 from pgflash.report.awr import FORMS, Form

@@ -9,6 +9,7 @@ from pathlib import Path
 from pgflash.advise.doctor import check as check_pgflash
 from pgflash.advise.doctor import diagnose
 from pgflash.advise.doctor.binary import judge
+from pgflash.api.versions import own_versions
 from pgflash.collect import probe as probing
 from pgflash.collect.cache_facts import read_pgflash
 from pgflash.collect.devices import devices_of
@@ -16,6 +17,7 @@ from pgflash.collect.host_settings import read_host
 from pgflash.collect.memory import CacheMemory, list_memory, remove_memory
 from pgflash.collect.places import Place, server_places
 from pgflash.collect.server_settings import read_server
+from pgflash.collect.versions import read_versions
 from pgflash.errors import PgflashError
 from pgflash.local import postmaster_pid, why_not_local
 from pgflash.machine.programs import read_program
@@ -156,9 +158,10 @@ def check(*, dsn: str | None = None) -> tuple[Diagnosis, ...]:
             hint="Add pgflash to shared_preload_libraries and restart the server.",
         )
     if facts.cache is None:
+        remedy = facts.versions.remedy if facts.versions else ""
         raise PgflashError(
             f"pgflash cannot be checked: {facts.why_no_cache}",
-            hint="Name a database that has the extension: -d NAME.",
+            hint=remedy or "Name a database that has the extension: -d NAME.",
         )
     return check_pgflash(facts)
 
@@ -168,6 +171,7 @@ def _facts(dsn: str | None, probes: Iterable[Path]) -> DoctorFacts:
     with connect(dsn or "") as connection:
         server = read_server(connection)
         ours = read_pgflash(connection)
+        versions = read_versions(connection, own_versions())
         why = why_not_local(connection)
         host = None if why else read_host(postmaster_pid(connection))
         places = () if why else server_places(connection)
@@ -179,6 +183,7 @@ def _facts(dsn: str | None, probes: Iterable[Path]) -> DoctorFacts:
         cache=ours.cache,
         why_no_cache=ours.why_no_cache,
         snapshot_age_s=ours.snapshot_age_s,
+        versions=versions,
     )
 
 

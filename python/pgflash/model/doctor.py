@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pgflash.model.device import DeviceFacts
+from pgflash.model.versions import Versions
 
 
 class Outcome(enum.StrEnum):
@@ -219,6 +220,8 @@ class DoctorFacts:
     why_no_cache: str = ""
     #: None: there is none, or the server takes none.
     snapshot_age_s: float | None = None
+    #: Of the library and the extension; None: nobody asked.
+    versions: Versions | None = None
 
     def device_of(self, part: str) -> DeviceFacts | None:
         """Return the device that holds a part, or None if it is not known."""

@@ -26,6 +26,7 @@ from pgflash.model.doctor import (
     ServerSettings,
     TablespaceSettings,
 )
+from pgflash.model.versions import Versions
 from support.cluster import REPOSITORY
 from support.machines import FakeMachine
 
@@ -170,8 +171,17 @@ CACHE = CacheFacts(
         "finding": "Reads waited 49 % less.",
     },
 )
+VERSIONS = Versions(
+    command="0.2.0", kernel="", database="app", library="0.2", is_loaded=True,
+    extension="0.2", installed="0.2",
+)  # fmt: skip
 SOUND = DoctorFacts(
-    server=SERVER, host=HOST, devices=(DEVICE, CACHE_DEVICE), cache=CACHE, snapshot_age_s=300
+    server=SERVER,
+    host=HOST,
+    devices=(DEVICE, CACHE_DEVICE),
+    cache=CACHE,
+    snapshot_age_s=300,
+    versions=VERSIONS,
 )
 
 
@@ -282,6 +292,12 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("cache-mode", cache(mode="passthrough", mode_reason="set by a user"), Outcome.WARNING,
      "pgflash_cache_set_mode('serve')"),
     ("cache-mode", cache(mode="offline", mode_reason="no room"), Outcome.WARNING, "restart"),
+    ("versions", replace(SOUND, versions=replace(VERSIONS, extension="0.1")), Outcome.WARNING,
+     "ALTER EXTENSION pgflash UPDATE"),
+    ("versions", replace(SOUND, versions=replace(VERSIONS, installed="0.3")), Outcome.WARNING,
+     "Restart the server"),
+    ("versions", replace(SOUND, versions=replace(VERSIONS, extension="0.3")), Outcome.WARNING,
+     "Install pgflash 0.3"),
     ("cache-faults", cache(verify_mismatches=1), Outcome.CRITICAL, "report it"),
     ("cache-faults", cache(read_timeouts=1), Outcome.WARNING, "pgflash_cache_devices"),
     ("cache-file", replace(SOUND, cache=replace(CACHE, devices=(BYPASSED,))), Outcome.WARNING,

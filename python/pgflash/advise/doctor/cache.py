@@ -44,6 +44,27 @@ def visible(facts: DoctorFacts) -> Iterator[Diagnosis]:
         yield good("cache-views", CACHE, "The extension's views can be read.")
 
 
+def versions(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Check whether the library in the server and the extension in the database fit."""
+    now = facts.versions
+    if now is None or not now.is_loaded or not now.extension:
+        return
+    if now.fit and not now.remedy:
+        yield good("versions", SERVER, f"The library and the extension are both {now.library}.")
+        return
+    yield found(
+        "versions",
+        Outcome.WARNING,
+        SERVER,
+        f"The library in the server is {now.library}, the extension in database {now.database} "
+        f"{now.extension}, and the installed files are {now.installed}.",
+        reason="The cache works. But no snapshots are taken, and what has changed in between is "
+        "an error.",
+        source="docs/guide/upgrade.md",
+        commands=(f"-- {now.remedy}",),
+    )
+
+
 @_of_cache
 def mode(cache: CacheFacts) -> Iterator[Diagnosis]:
     """Check whether the cache serves, and why not."""
@@ -299,6 +320,7 @@ def snapshots(facts: DoctorFacts) -> Iterator[Diagnosis]:
 #: They come first: what pgflash itself lacks.
 PGFLASH_RULES: tuple[Rule, ...] = (
     visible,
+    versions,
     mode,
     faults,
     devices,
