@@ -7,7 +7,7 @@
 #	PG_SUPPORTED_VERSIONS="18 19"       for which majors; see pg_buildext(1)
 #	DEB_BUILD_OPTIONS="nocheck"         see deb-build-options; parallel by default
 #
-# A Debian without python3-msgspec (Debian 12) gets the extension's packages alone.  The same
+# A Debian without python3-msgspec (Debian 12) gets no packages of the command and the lab.  The same
 # commit gives the same bytes: times are those of the commit and of debian/changelog.
 set -eu
 cd "$(dirname "$0")/.."

@@ -158,7 +158,8 @@ from_the_repository()
 install_packages()
 {
 	"${apt[@]}" update
-	install $(printf 'postgresql-%s ' $majors)
+	# apt removes nothing as important as e2fsprogs, which pgflash-ephemeral needs.
+	install e2fsprogs $(printf 'postgresql-%s ' $majors)
 	from_the_repository
 	files >/tmp/before
 	install $packages
