@@ -5,7 +5,7 @@
 #	tools/deb_check.sh [FOLDER]     as root; needs debootstrap and a network
 #
 #	ROWS="bookworm trixie sid"      which; all by default.  sid also has experimental's PostgreSQL 19
-#	STEPS="build install piuparts rpm"  which steps; all by default
+#	STEPS="build install piuparts rpm image"    which steps; all by default
 #
 # FOLDER (out/deb-check) keeps, for each row, a bare Debian (ROW), one with compilers (ROW.build,
 # about 2 GB) and the packages (ROW.packages).  Removed ones are made again.
@@ -16,6 +16,8 @@
 # apt.  Their own tests (debian/tests) pass, and after the purge the list of files is what it was
 # before.  piuparts: its own installation, removal and purge.  rpm, on trixie: an RPM from
 # packaging/rpm, without an error or a warning of rpmlint's; Debian's tools cannot install it.
+# image, on sid: the package of 18 becomes an extension image, and a server that has no pgflash
+# of its own loads it from there.
 # FOLDER/ROW.txt says how it ended, FOLDER/ROW.log has the whole output.
 set -eu
 clone=$(realpath "$(dirname "$0")/..")
@@ -36,7 +38,7 @@ run_step()
 		rm -rf "$root"
 		cp -a --reflink=auto "$folder/$row" "$root"
 		cp -r "$folder/$row.packages" "$root/packages"
-		git -C "$clone" archive --format=tar HEAD debian/tests | tar -x -C "$root"
+		git -C "$clone" archive --format=tar HEAD debian/tests tools/image.sh | tar -x -C "$root"
 		# piuparts makes a copy of its own.
 		[ "$step" != piuparts ] || cp -a --reflink=auto "$folder/$row" "$root/bare"
 		;;
@@ -59,8 +61,9 @@ if [ "${1:-}" != inside ]; then
 		: >"$folder/$row.log"
 		[ -e "$folder/$row" ] || make_debian "$row" "$folder/$row" ca-certificates,git,procps,util-linux ||
 			fail "debootstrap failed: $folder/$row.debootstrap.log"
-		for step in ${STEPS:-build install piuparts rpm}; do
+		for step in ${STEPS:-build install piuparts rpm image}; do
 			[ "$step" != rpm ] || [ "$row" = trixie ] || continue
+			[ "$step" != image ] || [ "$row" = sid ] || continue
 			printf '\n==== %s: %s\n' "$row" "$step"
 			run_step "$row" "$step" 2>&1 | tee -a "$folder/$row.log"
 			if [ "${PIPESTATUS[0]}" = 0 ]; then
@@ -222,9 +225,41 @@ build_rpm()
 			$HOME/rpm/RPMS/*/pgflash_17-[0-9]*.rpm $HOME/rpm/SRPMS/*.rpm'
 }
 
+# as_postgres COMMAND...
+as_postgres()
+{
+	(cd / && setpriv --reuid=postgres --regid=postgres --init-groups env PGCLUSTER=18/image "$@")
+}
+
+load_image()
+{
+	"${apt[@]}" update
+	install umoci postgresql-18
+	/tools/image.sh /packages/postgresql-18-pgflash_*.deb /tmp/image
+	umoci unpack --image "/tmp/image:$(umoci list --layout /tmp/image)" /tmp/bundle
+	mkdir /extensions
+	mv /tmp/bundle/rootfs /extensions/pgflash
+	[ ! -e /usr/lib/postgresql/18/lib/pgflash.so ]
+	pg_createcluster 18 image >/dev/null
+	cat >/etc/postgresql/18/image/conf.d/pgflash.conf <<-'CONF'
+		shared_preload_libraries = 'pgflash'
+		extension_control_path = '$system:/extensions/pgflash/share'
+		dynamic_library_path = '$libdir:/extensions/pgflash/lib'
+		pgflash.cache_file = '/var/lib/postgresql/cache'
+		pgflash.cache_size = '64MB'
+	CONF
+	pg_ctlcluster --skip-systemctl-redirect 18 image start
+	as_postgres psql --no-psqlrc --set=ON_ERROR_STOP=1 postgres --command='CREATE EXTENSION pgflash' \
+		--command="SELECT 'ok: the cache is in mode ' || mode FROM pgflash_cache WHERE mode_reason <> ''" \
+		--command='SELECT pgflash_snapshot(), mismatched FROM pgflash_cache_verify()'
+	pg_ctlcluster --skip-systemctl-redirect 18 image stop
+	echo 'ok: a server loads the extension from the image'
+}
+
 case $step in
 build) build_packages ;;
 install) install_packages ;;
 piuparts) run_piuparts ;;
 rpm) build_rpm ;;
+image) load_image ;;
 esac

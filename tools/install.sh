@@ -56,7 +56,7 @@ if [ "$what" = uninstall ]; then
 	for file in $shared; do
 		rm -fv "$share/$file" || true
 	done
-	rmdir "$share/pgflash/monitoring" "$share/pgflash/ephemeral" "$share/pgflash" 2>/dev/null || true
+	rmdir "$share/pgflash/monitoring" "$share/pgflash/ephemeral" "$share/pgflash/kubernetes" "$share/pgflash" 2>/dev/null || true
 	echo 'A server that still has pgflash in shared_preload_libraries does not start.'
 	echo 'Cache files, and the pgflash command, are where they were: docs/guide/uninstall.md'
 	exit 0
@@ -128,9 +128,9 @@ done
 echo "pgflash $ours is installed in PostgreSQL $version:"
 ls -d "$library/pgflash.so" "$scripts/pgflash.control" "$scripts"/pgflash--*.sql | sed 's/^/  /'
 if [ -n "$documented" ]; then
-	echo "The manual (man pgflash), completions for bash, zsh and fish, and files for monitoring and ephemeral drives are in $share."
+	echo "The manual (man pgflash), completions for bash, zsh and fish, and files for monitoring, ephemeral drives and Kubernetes are in $share."
 else
-	echo "The manual, completions and files for monitoring and ephemeral drives are not installed: you may not write in $share (PREFIX=FOLDER)."
+	echo "The manual, completions and files for monitoring, ephemeral drives and Kubernetes are not installed: you may not write in $share (PREFIX=FOLDER)."
 fi
 if [ -n "$replaced" ]; then
 	cat <<-END
