@@ -168,4 +168,5 @@ def _words(error: psycopg.Error) -> str:
     text = error.diag.message_primary or str(error)
     # libpq asks questions on further lines; our own hint follows anyway.
     first = text.strip().splitlines()[:1]
-    return " ".join("".join(first).removeprefix("connection is bad: ").split())
+    words = " ".join("".join(first).split())
+    return words.removeprefix("connection is bad: ").removeprefix("connection failed: ")

@@ -57,7 +57,7 @@ _FAILED = re.compile(r"^TRAP: |: Assertion `")
 
 
 @contextmanager
-def _locked(name: str) -> Iterator[None]:
+def locked(name: str) -> Iterator[None]:
     """Keep other test processes away from what is made under this name."""
     folder = REPOSITORY / "build" / "locks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def build_install(
     if fault:
         install = install.copy_to(copies / name, linked=True)
     # Run one make at a time: each of them also builds core.
-    with _locked("make"):
+    with locked("make"):
         if fault:
             _share_objects(build.with_name(sound), build, fault)
         done = _make("all", install, build, assertions, fault)
@@ -174,7 +174,7 @@ def _template(install: PgInstall, initdb_args: Sequence[str] = ()) -> Path:
     """Return a data folder made by initdb, on which no server has run."""
     name = "".join(["template-", _version_name(install), *initdb_args])
     base = reachable_dir(REPOSITORY / "build" / "pg") / name
-    with _locked(base.name):
+    with locked(base.name):
         if not base.exists():
             new = base.with_name(f"{base.name}.new")
             shutil.rmtree(new, ignore_errors=True)
@@ -183,7 +183,7 @@ def _template(install: PgInstall, initdb_args: Sequence[str] = ()) -> Path:
     return base / "data"
 
 
-def _folder_in_memory() -> Path | None:
+def folder_in_memory() -> Path | None:
     """Return a folder in memory, or None if it has no room."""
     folder = Path(os.environ.get("MEMDIR", "/dev/shm"))
     if not folder.is_dir():
@@ -223,7 +223,7 @@ class ClusterFactory:
         on_disk = on_disk or install.major == MAJOR_ON_DISK
         # Not below pytest's tmp_path, which only root may enter if root runs the tests.
         folder = Path(
-            tempfile.mkdtemp(prefix="pgflash-test-", dir=None if on_disk else _folder_in_memory())
+            tempfile.mkdtemp(prefix="pgflash-test-", dir=None if on_disk else folder_in_memory())
         )
         folder.chmod(0o755)
         settings = {

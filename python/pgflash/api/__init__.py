@@ -30,6 +30,7 @@ from pgflash.api.advising import (
     server_situation,
 )
 from pgflash.api.caching import CacheStatus, cache, cache_clear, cache_mode, cache_resize
+from pgflash.api.fleets import FleetError, fleet_status, fleet_switchover, fleet_tag
 from pgflash.api.machines import (
     check,
     devices,
@@ -77,11 +78,14 @@ from pgflash.collect.history import read_history
 from pgflash.collect.live import STATEMENT_TIMEOUT_MS
 from pgflash.collect.memory import CacheMemory
 from pgflash.collect.old_range import OldRange, read_old_range
+from pgflash.collect.patroni import PatroniAccess, PatroniError
+from pgflash.collect.patroni import read_access as read_patroni_access
 from pgflash.collect.probe import is_folder
 from pgflash.collect.segments import name_files
 from pgflash.collect.time_range import read_range
 from pgflash.live.tables import tables as sample_tables
 from pgflash.live.watch import Watch
+from pgflash.model.fleet import Fleet, FleetMember, SettingDifference, Switchover, WarmTag
 from pgflash.model.snapshot import Baseline
 from pgflash.model.versions import Versions
 from pgflash.place import Seen
@@ -98,14 +102,22 @@ __all__ = [
     "Baseline",
     "CacheMemory",
     "CacheStatus",
+    "Fleet",
+    "FleetError",
+    "FleetMember",
     "Form",
     "Listener",
     "OldRange",
     "OpenStore",
+    "PatroniAccess",
+    "PatroniError",
     "PgStore",
     "Seen",
+    "SettingDifference",
     "Situation",
+    "Switchover",
     "Versions",
+    "WarmTag",
     "Watch",
     "advise",
     "advise_oracle",
@@ -124,6 +136,9 @@ __all__ = [
     "doctor",
     "doctor_binary",
     "file_situation",
+    "fleet_status",
+    "fleet_switchover",
+    "fleet_tag",
     "is_folder",
     "memory",
     "memory_remove",
@@ -149,6 +164,7 @@ __all__ = [
     "read_cache",
     "read_history",
     "read_old_range",
+    "read_patroni_access",
     "read_period",
     "read_prices",
     "read_probe",

@@ -27,6 +27,7 @@ from pgflash.cli import (
     completion,
     devices,
     doctor,
+    fleet,
     memory,
     place,
     plan,
@@ -99,6 +100,7 @@ command.add_command(completion.completion_command)
 command.add_command(devices.devices_command)
 command.add_command(doctor.check_command)
 command.add_command(doctor.doctor_command)
+command.add_command(fleet.fleet_command)
 command.add_command(memory.memory_command)
 command.add_command(place.place)
 command.add_command(plan.plan)

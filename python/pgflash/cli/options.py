@@ -4,6 +4,7 @@
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -14,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgflash.cli.config import read_config
 from pgflash.cli.pager import paged
+from pgflash.model.moments import read_duration
 from pgflash.model.sizes import read_size
 from pgflash.session import parse_dsn
 
@@ -94,6 +96,41 @@ def dsn_option(what: str = "Database") -> Callable[[_Function], _Function]:
     return decorate
 
 
+def members_option(text: str, *, multiple: bool = False) -> Callable[[_Function], _Function]:
+    """Return the options that name several servers; the command gets their dsns.
+
+    TEXT is the help of -d, which may be given again if MULTIPLE.
+    """
+    options = (
+        click.option(
+            "-d", "--dbname", "--dsn", "dsn", metavar="NAME|DSN", multiple=multiple, help=text
+        ),
+        click.option("-U", "--username", metavar="NAME", help="Role to connect as."),
+    )
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def connected(
+            *arguments: object,
+            dsn: str | tuple[str, ...] | None,
+            username: str | None,
+            **others: object,
+        ) -> object:
+            _configure_libpq(click.get_current_context())
+            named = dsn if isinstance(dsn, tuple) else (dsn,)
+            dsns = (_dsn(one, {"user": username}) for one in named or (None,))
+            return function(
+                *arguments, dsns=tuple(one for one in dsns if one is not None), **others
+            )
+
+        command = connected
+        for option in reversed(options):
+            command = option(command)
+        return cast(_Function, command)
+
+    return decorate
+
+
 def _configure_libpq(context: click.Context) -> None:
     """Let libpq take what is not in the environment from the user's file, in this command."""
     for variable, value in read_config().connection.items():
@@ -133,6 +170,33 @@ def probes_option(function: _Function) -> _Function:
         type=click.Path(path_type=Path, dir_okay=False),
         help="File that 'pgflash devices probe -o' wrote; may be given again.",
     )(function)
+
+
+def duration_of(
+    _context: click.Context, _parameter: click.Parameter, word: str | None
+) -> timedelta | None:
+    """Return the time that a word says."""
+    if word is None:
+        return None
+    try:
+        found = read_duration(word)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if not found:
+        raise click.BadParameter(f'"{word}" is not an interval')
+    return found
+
+
+def share_of(_context: click.Context, _parameter: click.Parameter, word: str) -> float:
+    """Return the share that a word says: 90 % as 0.9."""
+    number, sign, rest = word.partition("%")
+    try:
+        share = float(number) / (100 if sign else 1)
+    except ValueError as error:
+        raise click.BadParameter(f'"{word}" is not a share; write it as 90%') from error
+    if rest.strip() or not 0 < share <= 1:
+        raise click.BadParameter(f'"{word}" is not a share; write it as 90%')
+    return share
 
 
 def bytes_of(_context: click.Context, _parameter: click.Parameter, word: str | None) -> int | None:

@@ -10,13 +10,12 @@ import click
 
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
-from pgflash.cli.options import dsn_option, examples, form_option, paged_option
+from pgflash.cli.options import dsn_option, duration_of, examples, form_option, paged_option
 from pgflash.cli.output import complain, print_json, print_records, say, say_table
 from pgflash.cli.report import one_source
 from pgflash.cli.screen import patiently
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import ReportTable, Unit
-from pgflash.model.moments import read_duration
 from pgflash.model.snapshot import SnapshotHead
 from pgflash.model.words import duration
 
@@ -30,21 +29,6 @@ _COLUMNS = (
     "server_version_num",
     "extension_version",
 )
-
-
-def _duration(
-    _context: click.Context, _parameter: click.Parameter, word: str | None
-) -> timedelta | None:
-    """Return the time that a word says."""
-    if word is None:
-        return None
-    try:
-        found = read_duration(word)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-    if not found:
-        raise click.BadParameter(f'"{word}" is not an interval')
-    return found
 
 
 @click.command(
@@ -63,13 +47,13 @@ def _duration(
 @click.option(
     "--every",
     metavar="TIME",
-    callback=_duration,
+    callback=duration_of,
     help="Repeat, for example every 10min, until Ctrl-C.",
 )
 @click.option(
     "--keep",
     metavar="TIME",
-    callback=_duration,
+    callback=duration_of,
     help="Afterwards drop snapshots older than this, such as 8d (default: keep all).",
 )
 def snapshot_command(

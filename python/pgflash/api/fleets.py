@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Several servers: what each is and how warm, a switchover to a warm one, and its tag in Patroni.
+
+Patroni decides who leads.  What is here asks it for a switchover once a candidate is warm, and for
+nothing before: while it waits, nothing is changed anywhere, so that giving up leaves nothing
+behind, and an unplanned failover in the meantime happens as if nobody were waiting.
+"""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pgflash.analyze.fleet import differences, differing, fleet_member, lags
+from pgflash.collect.member import is_host, member_dsn, read_member
+from pgflash.collect.patroni import Patroni, PatroniAccess, PatroniError
+from pgflash.collect.warm_tag import TAG, read_tag, write_tag
+from pgflash.errors import PgflashError, UsageError
+from pgflash.model.fleet import (
+    Fleet,
+    PatroniCluster,
+    PatroniMember,
+    ServerFacts,
+    Switchover,
+    WarmTag,
+)
+from pgflash.model.words import duration, percent
+from pgflash.progress import Listener
+from pgflash.session import parse_dsn
+from pgflash.waiting import wait_until
+
+#: Servers that are asked at the same time.
+_AT_ONCE = 8
+#: Seconds between two looks at a candidate.
+LOOK_S = 2.0
+#: A member that was called warm stays so until it is this much colder.
+_TAG_MARGIN = 0.05
+#: Patroni reads its files within a moment of being told to.
+RELOAD_WAIT_S = 30.0
+RELOAD_LOOK_S = 0.2
+
+EXIT_INTERRUPTED = 130
+
+
+class FleetError(PgflashError):
+    """The cluster is not as it must be for what was asked."""
+
+
+def fleet_status(
+    *,
+    patroni: Sequence[str] = (),
+    dsns: Sequence[str] = (),
+    dsn: str | None = None,
+    access: PatroniAccess | None = None,
+) -> Fleet:
+    """Return all members of a cluster: those of a Patroni, or the servers that DSNS name.
+
+    PATRONI are URLs of its REST API, the first that answers is asked.  DSN is how its members are
+    connected to, host and port excepted: database and role.  No password is sent to them but that
+    of ~/.pgpass.  A member that does not answer says why in its `problem`.
+    """
+    if patroni and dsns:
+        raise UsageError("name the URL of a Patroni or servers, not both")
+    if patroni:
+        cluster = Patroni(patroni, access).cluster()
+        facts = _read_all([_dsn_of(one, dsn) for one in cluster.members])
+        names = [one.name for one in cluster.members]
+        addresses = [_address(one) for one in cluster.members]
+        return _fleet(names, addresses, facts, cluster)
+    if not dsns:
+        raise UsageError(
+            "no server was named",
+            hint="Name a Patroni with --patroni URL, or each server with --dsn.",
+        )
+    addresses = [_address_in(one) for one in dsns]
+    return _fleet(_distinct(addresses), addresses, _read_all(list(dsns)), None)
+
+
+def fleet_switchover(
+    *,
+    patroni: Sequence[str],
+    when_warm: float = 0.9,
+    candidate: str = "",
+    timeout_s: float = 3600.0,
+    dsn: str | None = None,
+    access: PatroniAccess | None = None,
+    listener: Listener | None = None,
+) -> Switchover:
+    """Wait until a standby is warm, then have Patroni make it the leader.
+
+    WHEN_WARM is a share.  Without CANDIDATE, it is the first standby that is as warm.  FleetError
+    if the cluster gets another leader while it waits, or TIMEOUT_S seconds were not enough; then
+    Patroni was not asked for anything.
+    """
+    listener = listener or Listener()
+    asked = Patroni(patroni, access)
+    leader = asked.cluster().leader
+    deadline = time.monotonic() + timeout_s
+    listener.stage("looking at the standbys", work=when_warm)
+    while True:
+        chosen, warmth = _look(asked.cluster(), leader, candidate, dsn, when_warm, listener)
+        if chosen:
+            break
+        if time.monotonic() >= deadline:
+            raise FleetError(
+                f"no standby was {percent(when_warm)} warm within {duration(timeout_s)}; Patroni "
+                "was not asked for a switchover",
+                hint="'pgflash fleet status' shows how warm each is.",
+            )
+        time.sleep(LOOK_S)
+    listener.note(f"{chosen} is {percent(warmth)} warm: asking Patroni to switch over to it")
+    listener.stage(f"Patroni switches over from {leader} to {chosen}")
+    try:
+        answer = asked.switch_over(leader, chosen)
+    except KeyboardInterrupt:
+        raise FleetError(
+            "interrupted, but Patroni had been asked to switch over already and goes on",
+            hint="'pgflash fleet status' shows who leads.",
+            exit_code=EXIT_INTERRUPTED,
+        ) from None
+    now = asked.cluster().leader
+    return Switchover(from_member=leader, to_member=now, warmth=warmth, answer=answer)
+
+
+def _look(
+    cluster: PatroniCluster,
+    leader: str,
+    candidate: str,
+    dsn: str | None,
+    when_warm: float,
+    listener: Listener,
+) -> tuple[str, float]:
+    """Return the warmest candidate and its warmth if that is enough; else "", and tell why."""
+    if not leader or cluster.leader != leader:
+        _refuse_other_leader(leader, cluster.leader)
+    if candidate:
+        _check_candidate(cluster, candidate)
+    able = [one for one in cluster.candidates if candidate in {"", one.name}]
+    facts = _read_all([_dsn_of(one, dsn) for one in able])
+    asked = list(zip(able, facts, strict=True))
+    known = [(one.warmth, by.name) for by, one in asked if one.warmth is not None]
+    if not known:
+        why = "; ".join(f"{by.name}: {_why_unknown(one)}" for by, one in asked)
+        if any(one.in_recovery for one in facts) and all(one.why_no_warmth for one in facts):
+            raise FleetError(
+                f"how warm a standby is, is not known: {why}",
+                hint="The database that is connected to must have the extension: -d NAME.",
+            )
+        listener.stage(f"waiting: {why or 'no standby can take over now'}", work=when_warm)
+        return "", 0.0
+    warmth, name = max(known)
+    if warmth >= when_warm:
+        return name, warmth
+    (to_go_s,) = (one.to_go_s for by, one in asked if by.name == name)
+    left = "" if to_go_s is None else f", {duration(to_go_s)} to go"
+    listener.stage(f"waiting: {name} is {percent(warmth)} warm{left}", work=when_warm)
+    listener.advance(warmth)
+    return "", warmth
+
+
+def _refuse_other_leader(before: str, now: str) -> None:
+    if not before:
+        raise FleetError("the cluster has no leader; Patroni was not asked for a switchover")
+    raise FleetError(
+        f'"{before}" does not lead any more: '
+        + (f'"{now}" does' if now else "the cluster has no leader")
+        + "; Patroni was not asked for a switchover",
+        hint="'pgflash fleet status' shows what has become of it.",
+    )
+
+
+def _check_candidate(cluster: PatroniCluster, candidate: str) -> None:
+    """Refuse a candidate that cannot take over, however long one waits."""
+    if candidate == cluster.leader:
+        raise FleetError(f'"{candidate}" leads already')
+    named = [one for one in cluster.members if one.name == candidate]
+    if not named:
+        raise FleetError(f'Patroni knows no member "{candidate}"')
+    if named[0].tags.get("nofailover", "false") != "false":
+        raise FleetError(f'"{candidate}" has the tag nofailover')
+
+
+def _why_unknown(facts: ServerFacts) -> str:
+    return facts.problem or facts.why_no_warmth or "there is no list from the primary yet"
+
+
+def fleet_tag(
+    path: Path,
+    *,
+    patroni: str,
+    when_warm: float = 0.9,
+    dsn: str | None = None,
+    access: PatroniAccess | None = None,
+) -> WarmTag:
+    """Make the tag pgflash_warm of a member what its cache is, if it is not so already.
+
+    PATH is a file of ours in the folder of configuration files of the member's Patroni; PATRONI is
+    the URL of that member, DSN its server.  A primary is warm.  A member that is not as warm as
+    WHEN_WARM any more keeps the tag for 5 % more.
+    """
+    asked = Patroni([patroni], access)
+    facts = read_member(dsn or "")
+    before = read_tag(path)
+    is_warm, reason = _is_warm(facts, when_warm, was_warm=bool(before))
+    changed = before is not is_warm or asked.tags().get(TAG) != _word(is_warm)
+    if changed:
+        if before is not is_warm:
+            write_tag(path, is_warm=is_warm)
+        asked.reload()
+        if not wait_until(
+            lambda: asked.tags().get(TAG) == _word(is_warm), RELOAD_WAIT_S, every_s=RELOAD_LOOK_S
+        ):
+            raise PatroniError(
+                f'Patroni at {patroni} does not read "{path}"',
+                hint="Start Patroni with the folder of its configuration files, not with one file, "
+                "and name the URL of this member.",
+            )
+    return WarmTag(is_warm=is_warm, warmth=facts.warmth, changed=changed, reason=reason)
+
+
+def _word(is_warm: bool) -> str:
+    return "true" if is_warm else "false"
+
+
+def _is_warm(facts: ServerFacts, when_warm: float, *, was_warm: bool) -> tuple[bool, str]:
+    """Return whether a server is called warm, and why."""
+    if facts.in_recovery is False:
+        return True, "it is the primary"
+    if facts.warmth is None:
+        return False, _why_unknown(facts)
+    limit = when_warm - _TAG_MARGIN if was_warm else when_warm
+    return facts.warmth >= limit, f"{percent(facts.warmth)} warm"
+
+
+def _read_all(dsns: Sequence[str | ServerFacts]) -> list[ServerFacts]:
+    """Return what servers say of themselves, asked at the same time."""
+
+    def read(one: str | ServerFacts) -> ServerFacts:
+        return one if isinstance(one, ServerFacts) else read_member(one)
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return list(pool.map(read, dsns))
+
+
+def _dsn_of(member: PatroniMember, dsn: str | None) -> str | ServerFacts:
+    """Return how a member is connected to, or why it is not."""
+    if not member.host or not member.port:
+        return ServerFacts(problem="Patroni does not know the address of its server")
+    if not is_host(member.host):
+        return ServerFacts(problem="the address that Patroni has is not one of a host")
+    return member_dsn(dsn, member.host, member.port)
+
+
+def _address(member: PatroniMember) -> str:
+    if not member.host:
+        return ""
+    host = f"[{member.host}]" if ":" in member.host else member.host
+    return f"{host}:{member.port}"
+
+
+def _address_in(dsn: str) -> str:
+    """Return where a connection string leads, as far as it says so."""
+    parts = parse_dsn(dsn)
+    if "host" not in parts and "hostaddr" not in parts:
+        return str(parts.get("service") or "local")
+    host = str(parts.get("host") or parts["hostaddr"])
+    return f"{host}:{parts['port']}" if "port" in parts else host
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names of which no two are the same, by numbers behind the later ones."""
+    found: list[str] = []
+    for name in names:
+        number = 2
+        one = name
+        while one in found:
+            one, number = f"{name} ({number})", number + 1
+        found.append(one)
+    return found
+
+
+def _fleet(
+    names: Sequence[str],
+    addresses: Sequence[str],
+    facts: Sequence[ServerFacts],
+    cluster: PatroniCluster | None,
+) -> Fleet:
+    found = differences(
+        {name: one.settings for name, one in zip(names, facts, strict=True) if one.settings}
+    )
+    of_patroni = [None] * len(names) if cluster is None else cluster.members
+    members = (
+        fleet_member(
+            one,
+            name=name,
+            address=address,
+            patroni=patroni,
+            lag_bytes=lag,
+            differs=differing(name, found),
+        )
+        for name, address, one, patroni, lag in zip(
+            names, addresses, facts, of_patroni, lags(facts), strict=True
+        )
+    )
+    return Fleet(
+        name="" if cluster is None else cluster.name,
+        url="" if cluster is None else cluster.url,
+        members=tuple(members),
+        differences=found,
+    )
