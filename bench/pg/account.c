@@ -53,6 +53,8 @@ static void *shared_memory;
 static bool is_walsender;
 static int backend_type = 1;
 static int parallel_number = -1;
+static int process_number = 3;
+static int leader_number = -1;
 static int wal_segment_bytes = 16 * 1024 * 1024;
 
 static int fd;
@@ -230,6 +232,9 @@ make_memory(void)
 		.backend_types = 18,
 		.many = 1 << 1,
 		.relations = 16384,
+		.process_number = &process_number,
+		.leader_number = &leader_number,
+		.process_count = 100,
 	};
 
 	account_want(&server);

@@ -115,6 +115,12 @@ BEGIN ATOMIC
 	SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>) 0::bigint FROM dropped;
 END;
 
+-- ---- statements ----------------------------------------------------------------
+
+CREATE FUNCTION pgflash_statements_reset() RETURNS void
+AS 'MODULE_PATHNAME', 'pgflash_statements_reset'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
 -- ---- wait events ---------------------------------------------------------------
 
 CREATE FUNCTION pgflash_wait_class(backend_type text, wait_event_type text, wait_event text) RETURNS text
@@ -140,6 +146,8 @@ COMMENT ON FUNCTION pgflash_baseline_keep(text, bigint, bigint) IS
 	'Keeps the snapshots from begin_id to end_id, which must exist, and the texts of their statements, under a name, and returns the number of snapshots.';
 COMMENT ON FUNCTION pgflash_baseline_drop(text) IS
 	'Drops a baseline, and returns whether it existed. Its snapshots are then dropped when they are old enough.';
+COMMENT ON FUNCTION pgflash_statements_reset() IS
+	'Sets the sums of pgflash_statements to zero, for all users and databases.';
 COMMENT ON FUNCTION pgflash_wait_class(text, text, text) IS
 	'The wait class of a wait event of a process of this type; null for a type is a client backend, null for an event none.';
 -- END generated: comments
@@ -148,6 +156,7 @@ COMMENT ON FUNCTION pgflash_wait_class(text, text, text) IS
 
 REVOKE ALL ON FUNCTION pgflash_cache_set_mode(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_clear() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_statements_reset() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_drive_writes_per_day(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_drive_writes_per_day(bigint) TO pg_monitor;
 

@@ -903,6 +903,56 @@ REVOKE ALL ON pgflash_io_tablespaces FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_io_tablespace_rows() TO pg_monitor;
 GRANT SELECT ON pgflash_io_tablespaces TO pg_monitor;
 
+CREATE FUNCTION pgflash_last_statement_rows(
+	OUT queryid bigint,
+	OUT shared_hit_blocks bigint,
+	OUT page_cache_reads bigint,
+	OUT page_cache_read_blocks bigint,
+	OUT page_cache_read_time_ms double precision,
+	OUT flash_reads bigint,
+	OUT flash_read_blocks bigint,
+	OUT flash_read_time_ms double precision,
+	OUT disk_reads bigint,
+	OUT disk_read_blocks bigint,
+	OUT disk_read_time_ms double precision,
+	OUT worker_read_time_ms double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_last_statement_rows'
+LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1;
+
+CREATE VIEW pgflash_last_statement AS SELECT * FROM pgflash_last_statement_rows();
+
+COMMENT ON FUNCTION pgflash_last_statement_rows() IS
+	'What the view pgflash_last_statement shows.';
+COMMENT ON VIEW pgflash_last_statement IS
+	'What this session''s last statement took from shared buffers, page cache, flash and disk. Not counted are the statements that read this view, and those like BEGIN and COMMIT. No row if there was none, or with pgflash.track_statements = none.';
+COMMENT ON COLUMN pgflash_last_statement.queryid IS
+	'Identifier of the query, as in pg_stat_statements; null if it was not computed.';
+COMMENT ON COLUMN pgflash_last_statement.shared_hit_blocks IS
+	'Blocks found in shared buffers.';
+COMMENT ON COLUMN pgflash_last_statement.page_cache_reads IS
+	'Reads that the operating system''s page cache served; one can read many blocks. In calls.';
+COMMENT ON COLUMN pgflash_last_statement.page_cache_read_blocks IS
+	'Blocks of page_cache_reads.';
+COMMENT ON COLUMN pgflash_last_statement.page_cache_read_time_ms IS
+	'Time of page_cache_reads, in milliseconds.';
+COMMENT ON COLUMN pgflash_last_statement.flash_reads IS
+	'Reads that the flash cache served, in calls.';
+COMMENT ON COLUMN pgflash_last_statement.flash_read_blocks IS
+	'Blocks of flash_reads.';
+COMMENT ON COLUMN pgflash_last_statement.flash_read_time_ms IS
+	'Time of flash_reads, in milliseconds.';
+COMMENT ON COLUMN pgflash_last_statement.disk_reads IS
+	'Reads that the disk served, in calls.';
+COMMENT ON COLUMN pgflash_last_statement.disk_read_blocks IS
+	'Blocks of disk_reads.';
+COMMENT ON COLUMN pgflash_last_statement.disk_read_time_ms IS
+	'Time of disk_reads. Reads of parallel workers and I/O workers overlap, so the sum can exceed the statement''s duration. In milliseconds.';
+COMMENT ON COLUMN pgflash_last_statement.worker_read_time_ms IS
+	'The part of these times that an I/O worker or io_uring spent, while the session may have done other work, in milliseconds.';
+GRANT SELECT ON pgflash_last_statement TO PUBLIC;
+
 CREATE FUNCTION pgflash_lock_waits_rows(
 	OUT database_oid oid,
 	OUT relation_oid oid,
@@ -1145,6 +1195,71 @@ COMMENT ON COLUMN pgflash_snapshots.server_version_num IS
 	'Version of the server, as in server_version_num.';
 COMMENT ON COLUMN pgflash_snapshots.extension_version IS
 	'Version of the extension.';
+
+CREATE FUNCTION pgflash_statement_rows(
+	OUT userid oid,
+	OUT dbid oid,
+	OUT toplevel boolean,
+	OUT queryid bigint,
+	OUT calls bigint,
+	OUT stats_since timestamptz,
+	OUT shared_hit_blocks bigint,
+	OUT page_cache_reads bigint,
+	OUT page_cache_read_blocks bigint,
+	OUT page_cache_read_time_ms double precision,
+	OUT flash_reads bigint,
+	OUT flash_read_blocks bigint,
+	OUT flash_read_time_ms double precision,
+	OUT disk_reads bigint,
+	OUT disk_read_blocks bigint,
+	OUT disk_read_time_ms double precision,
+	OUT worker_read_time_ms double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_statement_rows'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1000;
+
+CREATE VIEW pgflash_statements AS SELECT * FROM pgflash_statement_rows();
+
+COMMENT ON FUNCTION pgflash_statement_rows() IS
+	'What the view pgflash_statements shows.';
+COMMENT ON VIEW pgflash_statements IS
+	'What statements took from shared buffers, page cache, flash and disk, since the server started or the last reset. Reads of data files only: not of temporary tables or files. Parallel workers and I/O workers count for the session that they work for.';
+COMMENT ON COLUMN pgflash_statements.userid IS
+	'OID of the user who executed it. This column and the next three are as in pg_stat_statements, and have its names. It, the next one and queryid are null for the sum of all others: statements that had to give up their places (pgflash.statements_max), and those without an identifier (compute_query_id).';
+COMMENT ON COLUMN pgflash_statements.dbid IS
+	'OID of the database.';
+COMMENT ON COLUMN pgflash_statements.toplevel IS
+	'Whether a client sent it; false: it ran inside another one, which has these numbers, too.';
+COMMENT ON COLUMN pgflash_statements.queryid IS
+	'Identifier of the query. Null for another user''s, without the rights of pg_read_all_stats.';
+COMMENT ON COLUMN pgflash_statements.calls IS
+	'Executions, including failed ones.';
+COMMENT ON COLUMN pgflash_statements.stats_since IS
+	'When the counters of this row started.';
+COMMENT ON COLUMN pgflash_statements.shared_hit_blocks IS
+	'Blocks found in shared buffers.';
+COMMENT ON COLUMN pgflash_statements.page_cache_reads IS
+	'Reads that the operating system''s page cache served; one can read many blocks. In calls.';
+COMMENT ON COLUMN pgflash_statements.page_cache_read_blocks IS
+	'Blocks of page_cache_reads.';
+COMMENT ON COLUMN pgflash_statements.page_cache_read_time_ms IS
+	'Time of page_cache_reads, in milliseconds.';
+COMMENT ON COLUMN pgflash_statements.flash_reads IS
+	'Reads that the flash cache served, in calls.';
+COMMENT ON COLUMN pgflash_statements.flash_read_blocks IS
+	'Blocks of flash_reads.';
+COMMENT ON COLUMN pgflash_statements.flash_read_time_ms IS
+	'Time of flash_reads, in milliseconds.';
+COMMENT ON COLUMN pgflash_statements.disk_reads IS
+	'Reads that the disk served, in calls.';
+COMMENT ON COLUMN pgflash_statements.disk_read_blocks IS
+	'Blocks of disk_reads.';
+COMMENT ON COLUMN pgflash_statements.disk_read_time_ms IS
+	'Time of disk_reads. Reads of parallel workers and I/O workers overlap, so the sum can exceed the statement''s duration. In milliseconds.';
+COMMENT ON COLUMN pgflash_statements.worker_read_time_ms IS
+	'The part of these times that an I/O worker or io_uring spent, while the session may have done other work, in milliseconds.';
+GRANT SELECT ON pgflash_statements TO PUBLIC;
 
 CREATE FUNCTION pgflash_wait_events_rows(
 	OUT wait_event_type text,

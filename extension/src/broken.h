@@ -40,19 +40,22 @@ enum
 	FC_BREAK_ACCOUNT_COPIES,  /* readers add up all copies */
 	FC_BREAK_ACCOUNT_ANEW,    /* a reused place starts at 0 */
 	FC_BREAK_ACCOUNT_CHANGES, /* changes in any copy are seen */
+	FC_BREAK_ACCOUNT_LEADER,  /* a parallel worker reads for its leader */
 	FC_BREAK_RECOVERY_SYNC,   /* a shutdown in recovery has synced */
 	FC_BREAK_MOUNTS,          /* tablespaces are mounted as they were */
 	FC_BREAK_DEVICE_NUMBER,   /* ... and are under the same device numbers */
 	FC_BREAK_VOLUME,          /* file systems are told apart */
 	FC_BREAK_OVERWRITTEN,     /* looks overwritten while read */
 	FC_BREAK_SAMPLE_RIGHTS,   /* every user sees all sessions */
-	FC_BREAK_SEEK,            /* a search by time skips only older looks */
-	FC_BREAK_RIGHTS,          /* our work has all a worker's rights */
-	FC_BREAK_SETTINGS,        /* a database's settings reach workers */
-	FC_BREAK_SQL_VERSION,     /* views of another SQL version are read */
-	FC_BREAK_ROW_TYPE,        /* columns of SQL functions are not looked at */
-	FC_BREAK_MEMBER,          /* a table of our name is taken for ours */
-	FC_BREAK_TRIGGERS,        /* triggers on our tables fire when we write */
+	FC_BREAK_STATEMENT_RIGHTS, /* queries of others are hidden */
+	FC_BREAK_STATEMENT_LEVEL,  /* a statement that fails leaves its level */
+	FC_BREAK_SEEK,             /* a search by time skips only older looks */
+	FC_BREAK_RIGHTS,           /* our work has all a worker's rights */
+	FC_BREAK_SETTINGS,         /* a database's settings reach workers */
+	FC_BREAK_SQL_VERSION,      /* views of another SQL version are read */
+	FC_BREAK_ROW_TYPE,         /* columns of SQL functions are not looked at */
+	FC_BREAK_MEMBER,           /* a table of our name is taken for ours */
+	FC_BREAK_TRIGGERS,         /* triggers on our tables fire when we write */
 	FC_BREAK_ANEW,     /* snapshots see that a row's counters started over */
 	FC_BREAK_LIFE,     /* ... and that the server has started since */
 	FC_BREAK_NO_VALUE, /* a setting that is no value has its default */

@@ -32,7 +32,8 @@
  * process has perhaps not waited for them.  For this, every process leaves its
  * type in shared memory.
  *
- * What else writes need is in account_writes.c, the sums in account_sums.c.
+ * What else writes need is in account_writes.c, the sums in account_sums.c,
+ * and what a process asked for in account_asked.c.
  *
  * Runs in hooks: no allocation, no report, no wait; errno is left alone.
  *
@@ -77,6 +78,7 @@ static struct
 	int backend_type;
 	int parallel_number;
 	int process_number;
+	int reads_for; /* its own number, or that of its leader */
 	unsigned processor;
 	unsigned calls;
 	unsigned turn; /* starts at a random value */
@@ -121,8 +123,10 @@ lay_out(AccountMemory *memory, char *base)
 
 	memory->shared = (void *) (base + size);
 	size += lines(sizeof(AccountShared));
-	memory->process_type = (void *) (base + size);
-	size += lines(server.process_count);
+	memory->process = (void *) (base + size);
+	size += lines(server.process_count * sizeof(uint32_t));
+	memory->asked = (void *) (base + size);
+	size += lines(server.process_count * sizeof(AccountAsked));
 	memory->blocks = (void *) (base + size);
 	size += lines(first_block[server.backend_types + 1] * sizeof(AccountBlock));
 	memory->keys = (void *) (base + size);
@@ -163,7 +167,7 @@ account_create(void *memory, int64_t since)
 		free(kept);
 		kept = NULL;
 		for (uint32_t i = 0; i < server.process_count; i++)
-			atomic_store(&fresh.process_type[i], 0);
+			atomic_store(&fresh.process[i], 0);
 		account_memory = fresh;
 		account_relations_tidy();
 		return;
@@ -195,6 +199,7 @@ account_in_child(void)
 {
 	own.block = NULL;
 	own.turn = (unsigned) getpid();
+	account_asked_in_child();
 }
 
 bool
@@ -255,12 +260,21 @@ processor(void)
 	return (unsigned) (number >= 0 ? number : getpid());
 }
 
-/* A process that reads for this one must know its type. */
+/*
+ * What a process that reads for this one must know: its type, and the process
+ * for which its reads count, both + 1; 0: nothing is known.
+ */
+#define KNOWN(type, reads_for)                                                 \
+	((uint32_t) (type) + 1 + ((uint32_t) ((reads_for) + 1) << 8))
+#define KNOWN_TYPE(known)      ((known) & UINT8_MAX)
+#define KNOWN_READS_FOR(known) ((int) ((known) >> 8) - 1)
+
 static void
-leave_type(unsigned type)
+leave_self(unsigned type)
 {
 	FC_ASSERT(type <= server.backend_types && type < UINT8_MAX);
-	_Atomic uint8_t *at;
+	uint32_t known = KNOWN(type, own.reads_for);
+	_Atomic uint32_t *at;
 
 	if (own.process_number < 0 ||
 	    (uint32_t) own.process_number >= server.process_count)
@@ -270,9 +284,9 @@ leave_type(unsigned type)
 	 * Relaxed: a number by itself; seen late, a read is counted for the type of
 	 * the process that had this place before.
 	 */
-	at = &account_memory.process_type[own.process_number];
-	if (atomic_load_explicit(at, memory_order_relaxed) != type + 1)
-		atomic_store_explicit(at, (uint8_t) (type + 1), memory_order_relaxed);
+	at = &account_memory.process[own.process_number];
+	if (atomic_load_explicit(at, memory_order_relaxed) != known)
+		atomic_store_explicit(at, known, memory_order_relaxed);
 }
 
 /* A process learns its type late, and some change it. */
@@ -283,11 +297,13 @@ look_at_self(void)
 
 	own.backend_type = *server.backend_type;
 	own.parallel_number = *server.parallel_number;
-	own.process_number =
-		server.process_number == NULL ? -1 : *server.process_number;
+	own.process_number = *server.process_number;
+	own.reads_for = own.parallel_number < 0 || FC_BROKEN(ACCOUNT_LEADER)
+	                    ? own.process_number
+	                    : *server.leader_number;
 	own.processor = processor();
 	own.block = block_of(type);
-	leave_type(type);
+	leave_self(type);
 }
 
 static void
@@ -296,29 +312,71 @@ know_self(void)
 	if (++own.calls % LOOK_AFTER == 0 || own.block == NULL ||
 	    own.backend_type != *server.backend_type ||
 	    own.parallel_number != *server.parallel_number ||
-	    (server.process_number != NULL &&
-	     own.process_number != *server.process_number))
+	    own.process_number != *server.process_number)
 		look_at_self();
 }
 
-/* The block of the process that asked for a read, if it is another one. */
+static AccountAsked *
+place_of(int process)
+{
+	return process >= 0 && (uint32_t) process < server.process_count
+	           ? &account_memory.asked[process]
+	           : NULL;
+}
+
+/* Of this process, or NULL. */
+static const AccountAsked *
+own_place(void)
+{
+	if (!account_attached())
+		return NULL;
+	if (own.block == NULL || own.process_number != *server.process_number ||
+	    own.parallel_number != *server.parallel_number)
+		look_at_self();
+	return place_of(own.reads_for);
+}
+
+bool
+account_asked_since(uint64_t *calls)
+{
+	uint64_t before = *calls;
+
+	if (account_attached())
+		*calls = account_asked_calls(own_place());
+	return *calls != before;
+}
+
+void
+account_asked(AccountReads *out)
+{
+	FC_ASSERT(out != NULL);
+	account_asked_sum(own_place(), out);
+}
+
+/*
+ * The block of the process that asked for a read, if it is another one, and the
+ * process for which the read counts.
+ */
 static AccountBlock *
-block_of_asker(int fd)
+block_of_asker(int fd, int *reads_for_out)
 {
 	int asker = server.read_asked_by == NULL ? -1 : server.read_asked_by(fd);
-	uint8_t type;
+	uint32_t known;
 
+	*reads_for_out = own.reads_for;
 	if (asker < 0 || (uint32_t) asker >= server.process_count)
 		return NULL;
 
 	/*
 	 * Relaxed: the asker's request reached this process by a lock of the
-	 * server's, and its type was stored before.
+	 * server's, and what it is was stored before.
 	 */
-	type = atomic_load_explicit(&account_memory.process_type[asker],
-	                            memory_order_relaxed);
-	return type == 0 || type > server.backend_types + 1 ? NULL
-	                                                    : block_of(type - 1u);
+	known = atomic_load_explicit(&account_memory.process[asker],
+	                             memory_order_relaxed);
+	if (KNOWN_TYPE(known) == 0 || KNOWN_TYPE(known) > server.backend_types + 1)
+		return NULL;
+	*reads_for_out = KNOWN_READS_FOR(known);
+	return block_of(KNOWN_TYPE(known) - 1u);
 }
 
 /* ---- which cell ---------------------------------------------------------- */
@@ -448,6 +506,28 @@ count(const Accounted *call, AccountBlock *block, AccountKind kind,
 	return cell;
 }
 
+/* The same for a read, of which another process may have asked this one. */
+static void
+count_read(const Accounted *call, AccountBlock *block, AskedRead *read,
+           bool told)
+{
+	AccountCell *cell = count(call, block, read->kind, read->bytes, read->ns);
+
+	if (told)
+		account_add(&cell->told_calls, 1);
+	if (read->worker)
+	{
+		account_add(&cell->worker_calls, 1);
+		account_add(&cell->worker_ns, read->ns);
+	}
+	if (call->file->class != FILE_RELATION)
+		return;
+	read->own = read->process == own.reads_for && own.parallel_number < 0;
+	read->place = place_of(read->process);
+	read->processor = own.processor;
+	account_asked_count(read);
+}
+
 bool
 account_admit(Accounted *call, OpenFile *file)
 {
@@ -485,28 +565,22 @@ account_count_read(const Accounted *call, AccountSource source, int fd,
 {
 	int saved_errno = errno;
 	uint64_t ns = fc_clock_ns() - call->begin_ns;
-	AccountBlock *asker = block_of_asker(fd);
+	AskedRead read = { .bytes = got > 0 ? (uint64_t) got : 0, .ns = ns };
+	AccountBlock *asker = block_of_asker(fd, &read.process);
 	bool disk = source == SOURCE_DISK;
-	AccountKind kind = ACCOUNT_FLASH_READ;
-	AccountCell *cell;
 
 	FC_ASSERT(call->file != NULL && source <= SOURCE_FLASH);
 	if (source == SOURCE_UNTOLD)
 		disk = account_source_is_disk(bucket_of(ns), size);
 	else if (call->turn && source != SOURCE_FLASH)
 		account_source_learn(bucket_of(ns), size, disk);
-	if (source != SOURCE_FLASH)
-		kind = disk ? ACCOUNT_DISK_READ : ACCOUNT_PAGE_CACHE_READ;
+	read.kind = disk ? ACCOUNT_DISK_READ : ACCOUNT_PAGE_CACHE_READ;
+	if (source == SOURCE_FLASH)
+		read.kind = ACCOUNT_FLASH_READ;
 
-	cell = count(call, asker != NULL ? asker : own.block, kind,
-	             got > 0 ? (uint64_t) got : 0, ns);
-	if (source != SOURCE_UNTOLD)
-		account_add(&cell->told_calls, 1);
-	if (asker != NULL)
-	{
-		account_add(&cell->worker_calls, 1);
-		account_add(&cell->worker_ns, ns);
-	}
+	read.worker = asker != NULL;
+	count_read(call, asker != NULL ? asker : own.block, &read,
+	           source != SOURCE_UNTOLD);
 	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : saved_errno;
 }
 
@@ -517,7 +591,8 @@ account_read_begins(OpenFile *file)
 
 	if (!setting_account || !account_admit(&call, file))
 		return (AccountLater){ .type = 0 };
-	return (AccountLater){ .type = (uint8_t) (own_type() + 1) };
+	return (AccountLater){ .type = (uint8_t) (own_type() + 1),
+		                   .asked_by = own.reads_for };
 }
 
 void
@@ -527,19 +602,19 @@ account_read_ended(const AccountLater *read, OpenFile *file,
 	bool disk = source == SOURCE_UNTOLD
 	                ? account_source_is_disk(bucket_of(ns), size)
 	                : source == SOURCE_DISK;
+	AskedRead counted = { .process = read->asked_by,
+		                  .worker = true,
+		                  .kind = disk ? ACCOUNT_DISK_READ
+		                               : ACCOUNT_PAGE_CACHE_READ,
+		                  .bytes = got > 0 ? (uint64_t) got : 0,
+		                  .ns = ns };
 	int saved_errno = errno;
 	Accounted call;
-	AccountCell *cell;
 
 	FC_ASSERT(source != SOURCE_FLASH && read->type <= server.backend_types + 1);
 	if (read->type == 0 || !account_attached() || !account_admit(&call, file))
 		return;
-	cell = count(&call, block_of(read->type - 1u),
-	             disk ? ACCOUNT_DISK_READ : ACCOUNT_PAGE_CACHE_READ,
-	             got > 0 ? (uint64_t) got : 0, ns);
-	if (source != SOURCE_UNTOLD)
-		account_add(&cell->told_calls, 1);
-	account_add(&cell->worker_calls, 1);
-	account_add(&cell->worker_ns, ns);
+	count_read(&call, block_of(read->type - 1u), &counted,
+	           source != SOURCE_UNTOLD);
 	errno = saved_errno;
 }

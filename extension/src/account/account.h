@@ -62,10 +62,11 @@ typedef struct AccountServer
 	unsigned backend_types;       /* parallel workers come after them */
 	uint64_t many;                /* bit set: a type with many processes */
 	uint32_t relations;           /* with counters of their own */
-
-	/* Only where processes read for others; else NULL and 0. */
-	const int *process_number; /* of this process; negative: none yet */
+	const int *process_number;    /* of this process; negative: none yet */
+	const int *leader_number;     /* of a parallel worker's leader */
 	uint32_t process_count;
+
+	/* Only where processes read for others; else NULL. */
 	int (*read_asked_by)(int fd); /* the asking process; negative: own */
 } AccountServer;
 
@@ -162,6 +163,32 @@ extern bool account_relation_changed(uint32_t place, AccountSeen *seen,
                                      AccountRelation *out);
 
 extern void account_wal(AccountWal *out);
+
+/* Sources of reads: the first kinds. */
+#define ACCOUNT_SOURCES (ACCOUNT_FLASH_READ + 1)
+
+/* Reads of data files. */
+typedef struct AccountReads
+{
+	uint64_t calls[ACCOUNT_SOURCES];
+	uint64_t bytes[ACCOUNT_SOURCES];
+	uint64_t ns[ACCOUNT_SOURCES];
+	uint64_t worker_ns; /* of all sources: see AccountSum */
+} AccountReads;
+
+/*
+ * What was read for this process, by itself and by others, since some time that
+ * stays the same for a process: the difference of two answers tells what was
+ * read meanwhile.  See account_asked.c.
+ */
+extern void account_asked(AccountReads *out);
+
+/*
+ * Has anything been read for this process since *calls was set here?  Asking
+ * that first is cheaper.  It must be asked first: then what is counted in
+ * between is seen next time.
+ */
+extern bool account_asked_since(uint64_t *calls);
 
 /* ---- hooks --------------------------------------------------------------- */
 

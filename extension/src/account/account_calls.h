@@ -42,7 +42,8 @@ typedef struct Accounted
 /* A read that another process may complete: its requester. */
 typedef struct AccountLater
 {
-	uint8_t type; /* backend type + 1; 0: the read is not counted */
+	uint8_t type;     /* backend type + 1; 0: the read is not counted */
+	int32_t asked_by; /* process; negative: unknown */
 } AccountLater;
 
 extern void account_start(Accounted *call, OpenFile *file);

@@ -3,7 +3,7 @@
  *		The accounting's shared memory, for account*.c.
  *
  *	AccountShared
- *	backend type of each process		(only where processes read for others)
+ *	what each process is, and what was read for it by others
  *	blocks of cells, by backend type and shard
  *	keys of the relations, then copies of their counters; one more place of
  *	these for "other"
@@ -71,6 +71,22 @@ typedef struct RelationPlace
 	RelationCounters copy[RELATION_COPIES];
 } RelationPlace;
 
+/* See account_asked.c.  Processors fetch two lines together. */
+#define ASKED_LANES 4
+
+typedef struct AskedLane
+{
+	_Alignas(2 * ACCOUNT_LINE) _Atomic uint64_t calls[ACCOUNT_SOURCES];
+	_Atomic uint64_t bytes[ACCOUNT_SOURCES];
+	_Atomic uint64_t ns[ACCOUNT_SOURCES];
+	_Atomic uint64_t worker_ns;
+} AskedLane;
+
+typedef struct AccountAsked
+{
+	AskedLane lane[ASKED_LANES];
+} AccountAsked;
+
 /* See account_relations.c. */
 typedef struct RelationKey
 {
@@ -103,7 +119,8 @@ typedef struct AccountShared
 typedef struct AccountMemory
 {
 	AccountShared *shared;
-	_Atomic uint8_t *process_type;
+	_Atomic uint32_t *process; /* see account.c */
+	AccountAsked *asked;       /* of each process */
 	AccountBlock *blocks;
 	RelationKey *keys;
 	RelationPlace *relations;
@@ -127,6 +144,27 @@ extern unsigned account_wal_segment_bytes(void);
 /* The blocks of a backend type, one after another. */
 extern const AccountBlock *account_blocks_of(unsigned type,
                                              unsigned *count_out);
+
+/* account_asked.c */
+
+/* A read of a data file, to be counted for a process. */
+typedef struct AskedRead
+{
+	int process;         /* whose it is; negative: unknown */
+	bool own;            /* that is this process */
+	AccountAsked *place; /* else: of that process; NULL: unknown */
+	bool worker;         /* another process read it */
+	unsigned processor;  /* this one */
+	AccountKind kind;
+	uint64_t bytes;
+	uint64_t ns;
+} AskedRead;
+
+extern void account_asked_in_child(void);
+extern void account_asked_count(const AskedRead *read);
+/* All calls, and all else; place: of this process, or NULL. */
+extern uint64_t account_asked_calls(const AccountAsked *place);
+extern void account_asked_sum(const AccountAsked *place, AccountReads *out);
 
 /* account_relations.c */
 

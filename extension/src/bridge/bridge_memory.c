@@ -45,15 +45,14 @@ describe_server(void)
 		.backend_types = COMPAT_BACKEND_TYPES,
 		.many = UINT64CONST(1) << B_BACKEND,
 		.relations = (uint32) setting_account_relations,
+		.process_number = compat_process_number,
+		.leader_number = compat_leader_number,
+		.process_count = (uint32) (MaxBackends + NUM_AUXILIARY_PROCS),
 	};
 
 	Assert(MaxBackends > 0);
 	if (COMPAT_READS_FOR_OTHERS)
-	{
-		server.process_number = compat_process_number;
-		server.process_count = (uint32) (MaxBackends + NUM_AUXILIARY_PROCS);
 		server.read_asked_by = compat_read_asked_by;
-	}
 	account_want(&server);
 }
 

@@ -332,6 +332,25 @@ const RowType io_tablespace_columns = {
 	}
 };
 
+const RowType last_statement_columns = {
+	.arguments = 0,
+	.count = LAST_STATEMENT_COLUMNS,
+	.columns = (const RowColumn[]){
+		{ "queryid", INT8OID },
+		{ "shared_hit_blocks", INT8OID },
+		{ "page_cache_reads", INT8OID },
+		{ "page_cache_read_blocks", INT8OID },
+		{ "page_cache_read_time_ms", FLOAT8OID },
+		{ "flash_reads", INT8OID },
+		{ "flash_read_blocks", INT8OID },
+		{ "flash_read_time_ms", FLOAT8OID },
+		{ "disk_reads", INT8OID },
+		{ "disk_read_blocks", INT8OID },
+		{ "disk_read_time_ms", FLOAT8OID },
+		{ "worker_read_time_ms", FLOAT8OID },
+	}
+};
+
 const RowType lock_waits_columns = {
 	.arguments = 0,
 	.count = LOCK_WAITS_COLUMNS,
@@ -411,6 +430,30 @@ const RowType sampler_columns = {
 		{ "cpu_seconds", FLOAT8OID },
 		{ "cpu_user_s", FLOAT8OID },
 		{ "cpu_system_s", FLOAT8OID },
+	}
+};
+
+const RowType statement_columns = {
+	.arguments = 0,
+	.count = STATEMENT_COLUMNS,
+	.columns = (const RowColumn[]){
+		{ "userid", OIDOID },
+		{ "dbid", OIDOID },
+		{ "toplevel", BOOLOID },
+		{ "queryid", INT8OID },
+		{ "calls", INT8OID },
+		{ "stats_since", TIMESTAMPTZOID },
+		{ "shared_hit_blocks", INT8OID },
+		{ "page_cache_reads", INT8OID },
+		{ "page_cache_read_blocks", INT8OID },
+		{ "page_cache_read_time_ms", FLOAT8OID },
+		{ "flash_reads", INT8OID },
+		{ "flash_read_blocks", INT8OID },
+		{ "flash_read_time_ms", FLOAT8OID },
+		{ "disk_reads", INT8OID },
+		{ "disk_read_blocks", INT8OID },
+		{ "disk_read_time_ms", FLOAT8OID },
+		{ "worker_read_time_ms", FLOAT8OID },
 	}
 };
 

@@ -204,6 +204,20 @@ compat_worker_listed(const char *name)
 #define COMPAT_BACKEND_TYPES (B_LOGGER + 1)
 #endif
 
+/*
+ * The number of this process, and that of a parallel worker's leader: at most
+ * MaxBackends for those that can have one.
+ */
+#if PG_VERSION_NUM >= 170000
+#include "storage/procnumber.h"
+#define compat_process_number (&MyProcNumber)
+#define compat_leader_number  (&ParallelLeaderProcNumber)
+#else
+#include "storage/backendid.h"
+#define compat_process_number (&MyBackendId)
+#define compat_leader_number  (&ParallelLeaderBackendId)
+#endif
+
 typedef void CompatAioEnd(uint64 user_data, int result);
 
 /*
@@ -214,10 +228,8 @@ typedef void CompatAioEnd(uint64 user_data, int result);
  */
 #if PG_VERSION_NUM >= 180000
 #include "storage/aio_internal.h"
-#include "storage/procnumber.h"
 
 #define COMPAT_READS_FOR_OTHERS true
-#define compat_process_number   (&MyProcNumber)
 
 /* The data of an io_uring entry is the address of its handle. */
 static inline int64
@@ -295,7 +307,6 @@ compat_aio_handles(void)
 }
 #else
 #define COMPAT_READS_FOR_OTHERS false
-#define compat_process_number   ((const int *) NULL)
 
 static inline int
 compat_read_asked_by(int fd)
@@ -401,6 +412,41 @@ compat_status_of(PgBackendStatus *array, uint32 place, const PGPROC *proc)
 #define COMPAT_WAIT_BUFFER PG_WAIT_BUFFERPIN
 #else
 #define COMPAT_WAIT_BUFFER PG_WAIT_BUFFER_PIN
+#endif
+
+/* What the hooks of executor and planner are called with. */
+#if PG_VERSION_NUM >= 180000
+#define COMPAT_RUN_PARAMETERS                                                  \
+	QueryDesc *query, ScanDirection direction, uint64 count
+#define COMPAT_RUN_ARGUMENTS query, direction, count
+#else
+#define COMPAT_RUN_PARAMETERS                                                  \
+	QueryDesc *query, ScanDirection direction, uint64 count, bool once
+#define COMPAT_RUN_ARGUMENTS query, direction, count, once
+#endif
+
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_PLAN_PARAMETERS                                                 \
+	Query *query, const char *text, int options, ParamListInfo parameters,     \
+		struct ExplainState *explain
+#define COMPAT_PLAN_ARGUMENTS query, text, options, parameters, explain
+#else
+#define COMPAT_PLAN_PARAMETERS                                                 \
+	Query *query, const char *text, int options, ParamListInfo parameters
+#define COMPAT_PLAN_ARGUMENTS query, text, options, parameters
+#endif
+
+/* Options of EXPLAIN that extensions add, since 18. */
+#if PG_VERSION_NUM >= 180000
+#define COMPAT_EXPLAIN_OPTIONS 1
+#else
+#define COMPAT_EXPLAIN_OPTIONS 0
+#endif
+
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_EXPLAIN_BOOLEAN , GUCCheckBooleanExplainOption
+#else
+#define COMPAT_EXPLAIN_BOOLEAN
 #endif
 
 /* A signal handler's arguments for another: 19 adds the sender. */

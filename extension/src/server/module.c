@@ -12,7 +12,7 @@
  * it, and what it must never do.  They differ in what they include:
  *
  *	libc and core only	hooks/, account/
- *	PostgreSQL			server/, policy/, sampler/, snapshot/
+ *	PostgreSQL			server/, policy/, sampler/, snapshot/, statement/
  *	both				bridge/
  *
  * A hook may run anywhere: in the postmaster, in a critical section, in a
@@ -40,6 +40,7 @@
 #include "server/visits.h"
 #include "server/worker.h"
 #include "snapshot/snapshot.h"
+#include "statement/statement.h"
 
 PG_MODULE_MAGIC;
 
@@ -70,6 +71,7 @@ _PG_init(void)
 	if (bridge_prepare())
 	{
 		bridge_memory_install();
+		statement_install();
 		benefit_install();
 		if (bridge_wanted())
 			install_cache();

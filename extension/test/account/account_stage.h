@@ -64,6 +64,7 @@ static const bool is_true = true;
 static int backend_type = CLIENT;
 static int parallel_number = -1;
 static int process_number = 3;
+static int leader_number = -1;
 static int asked_by = -1;
 static int wal_segment_bytes = 16 * 1024 * 1024;
 
@@ -288,6 +289,7 @@ set_up(void)
 		.many = 1 << CLIENT,
 		.relations = PLACES,
 		.process_number = &process_number,
+		.leader_number = &leader_number,
 		.process_count = PROCESSES,
 		.read_asked_by = who_asked,
 	};

@@ -1,0 +1,348 @@
+/*
+ * statement_sums.c
+ *		Sums by user, database and query, in shared memory of fixed size.
+ *
+ * A statement has its place in one of the sets of WAYS places, chosen by a hash
+ * of its key.  When its set is full, the statement of the set that was used
+ * least moves to the sum of all others, so that the total stays right; so do
+ * statements without an identifier.  Use is counted in calls, and halved
+ * whenever the set displaces one, so that what was used long ago leaves in the
+ * end.
+ *
+ * Locking: each set belongs to one of LOCKS locks.  Who adds to a statement
+ * that is there holds it shared, and adds by atomic steps; who lets one in
+ * holds it exclusively.  The locks are the last that a process takes, and
+ * nothing can fail while it holds one: errors and aborted transactions are
+ * counted, too.
+ *
+ * A crash of a process takes the sums away, like those of pg_stat_statements.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/lwlock.h"
+
+#include "bridge/bridge.h"
+#include "server/shmem.h"
+#include "settings.h"
+#include "statement/statement.h"
+
+#define TRANCHE "pgflash_statements"
+#define WAYS    16
+#define LOCKS   64
+
+/* The numbers of StatementSums, which has nothing else. */
+#define COUNTERS (sizeof(StatementSums) / sizeof(uint64))
+
+typedef struct Entry
+{
+	StatementKey key; /* query_id 0: the place is empty */
+	TimestampTz since;
+	uint64 unused; /* its use is the calls beyond these */
+	pg_atomic_uint64 counter[COUNTERS];
+} Entry;
+
+/* calls is the first of them. */
+#define CALLS 0
+
+/* Most statements of a set are passed over by a look at their tags. */
+typedef struct Set
+{
+	uint32 tag[WAYS];
+	Entry entry[WAYS];
+} Set;
+
+typedef struct Shared
+{
+	/* Of other statements, by lock and whether at the top. */
+	Entry others[LOCKS][2];
+	Set set[FLEXIBLE_ARRAY_MEMBER];
+} Shared;
+
+static Shared *shared;
+static LWLockPadded *locks;
+
+static uint32
+set_count(void)
+{
+	return ((uint32) setting_statements_max + WAYS - 1) / WAYS;
+}
+
+static uint64
+hash_of(const StatementKey *key)
+{
+	/* The query's identifier is a hash by itself. */
+	uint64 hash = hash_combine64(
+		hash_combine64((uint64) key->query_id, key->user), key->database);
+
+	return hash ^ (hash >> 32) ^ key->toplevel;
+}
+
+static LWLock *
+lock_of(uint32 set)
+{
+	return &locks[set % LOCKS].lock;
+}
+
+static bool
+same(const StatementKey *a, const StatementKey *b)
+{
+	return a->query_id == b->query_id && a->user == b->user &&
+	       a->database == b->database && a->toplevel == b->toplevel;
+}
+
+static Entry *
+find(Set *set, uint32 tag, const StatementKey *key)
+{
+	for (int way = 0; way < WAYS; way++)
+	{
+		if (set->tag[way] == tag && same(&set->entry[way].key, key))
+			return &set->entry[way];
+	}
+	return NULL;
+}
+
+/* Most of what a statement reads from is nothing: leave that alone. */
+static void
+add(Entry *entry, const uint64 *amount)
+{
+	for (Size i = 0; i < COUNTERS; i++)
+	{
+		if (amount[i] != 0)
+			pg_atomic_fetch_add_u64(&entry->counter[i], (int64) amount[i]);
+	}
+}
+
+static void
+read_entry(Entry *entry, StatementRow *out)
+{
+	uint64 *to = (uint64 *) &out->sums;
+
+	for (Size i = 0; i < COUNTERS; i++)
+		to[i] = pg_atomic_read_u64(&entry->counter[i]);
+	out->key = entry->key;
+	out->since = entry->since;
+}
+
+static void
+empty(Entry *entry, TimestampTz since)
+{
+	memset(&entry->key, 0, sizeof(entry->key));
+	entry->since = since;
+	entry->unused = 0;
+	for (Size i = 0; i < COUNTERS; i++)
+		pg_atomic_write_u64(&entry->counter[i], 0);
+}
+
+static uint64
+use_of(Entry *entry)
+{
+	return pg_atomic_read_u64(&entry->counter[CALLS]) - entry->unused;
+}
+
+/* Make a place in the set, whose lock is held exclusively. */
+static int
+make_place(Set *set, Entry others[2])
+{
+	int least = 0;
+	StatementRow row;
+
+	for (int way = 0; way < WAYS; way++)
+	{
+		if (set->entry[way].key.query_id == 0)
+			return way;
+		if (use_of(&set->entry[way]) < use_of(&set->entry[least]))
+			least = way;
+	}
+	for (int way = 0; way < WAYS; way++)
+		set->entry[way].unused += use_of(&set->entry[way]) / 2;
+	read_entry(&set->entry[least], &row);
+	add(&others[row.key.toplevel], (const uint64 *) &row.sums);
+	empty(&set->entry[least], 0);
+	return least;
+}
+
+/* Without an identifier: any lock will do, but not one for all processes. */
+static void
+add_nameless(const StatementKey *key, const uint64 *amount)
+{
+	uint32 lock = (uint32) MyProcPid % LOCKS;
+
+	LWLockAcquire(lock_of(lock), LW_SHARED);
+	add(&shared->others[lock][key->toplevel], amount);
+	LWLockRelease(lock_of(lock));
+}
+
+void
+statement_sums_add(const StatementKey *key, const StatementSums *sums)
+{
+	const uint64 *amount = (const uint64 *) sums;
+	uint64 hash = hash_of(key);
+	uint32 tag = (uint32) (hash >> 32);
+	uint32 number = (uint32) (hash % set_count());
+	Set *set;
+	Entry *entry;
+
+	if (!statement_sums_attached())
+		return;
+	if (key->query_id == 0)
+	{
+		add_nameless(key, amount);
+		return;
+	}
+	set = &shared->set[number];
+	LWLockAcquire(lock_of(number), LW_SHARED);
+	entry = find(set, tag, key);
+	if (entry != NULL)
+		add(entry, amount);
+	LWLockRelease(lock_of(number));
+	if (entry != NULL)
+		return;
+
+	LWLockAcquire(lock_of(number), LW_EXCLUSIVE);
+	entry = find(set, tag, key);
+	if (entry == NULL)
+	{
+		int way = make_place(set, shared->others[number % LOCKS]);
+
+		set->tag[way] = tag;
+		entry = &set->entry[way];
+		entry->key = *key;
+		entry->since = GetCurrentTimestamp();
+	}
+	add(entry, amount);
+	LWLockRelease(lock_of(number));
+}
+
+void
+statement_sums_reset(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	Assert(statement_sums_attached());
+	for (uint32 lock = 0; lock < LOCKS; lock++)
+	{
+		LWLockAcquire(lock_of(lock), LW_EXCLUSIVE);
+		empty(&shared->others[lock][false], now);
+		empty(&shared->others[lock][true], now);
+		for (uint32 set = lock; set < set_count(); set += LOCKS)
+		{
+			for (int way = 0; way < WAYS; way++)
+				empty(&shared->set[set].entry[way], 0);
+		}
+		LWLockRelease(lock_of(lock));
+	}
+}
+
+uint32
+statement_sums_places(void)
+{
+	return statement_sums_attached() ? set_count() * WAYS : 0;
+}
+
+static bool
+others_row(bool toplevel, StatementRow *out)
+{
+	uint64 *to = (uint64 *) &out->sums;
+
+	memset(out, 0, sizeof(*out));
+	out->key.toplevel = toplevel;
+	for (uint32 lock = 0; lock < LOCKS; lock++)
+	{
+		StatementRow row;
+
+		LWLockAcquire(lock_of(lock), LW_SHARED);
+		read_entry(&shared->others[lock][toplevel], &row);
+		LWLockRelease(lock_of(lock));
+		for (Size i = 0; i < COUNTERS; i++)
+			to[i] += ((const uint64 *) &row.sums)[i];
+		out->since = row.since;
+	}
+	return out->sums.calls > 0;
+}
+
+bool
+statement_sums_row(uint32 place, StatementRow *out)
+{
+	uint32 places = statement_sums_places();
+	uint32 set = place / WAYS;
+
+	Assert(statement_sums_attached() && place < places + STATEMENT_OTHERS);
+	if (place >= places)
+		return others_row(place > places, out);
+	LWLockAcquire(lock_of(set), LW_SHARED);
+	read_entry(&shared->set[set].entry[place % WAYS], out);
+	LWLockRelease(lock_of(set));
+	return out->key.query_id != 0;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+bool
+statement_sums_attached(void)
+{
+	return shared != NULL;
+}
+
+static void
+request(void)
+{
+	RequestNamedLWLockTranche(TRANCHE, LOCKS);
+}
+
+static size_t
+size_bytes(void)
+{
+	return offsetof(Shared, set) + set_count() * sizeof(Set);
+}
+
+static void
+initialize(Entry *entry, TimestampTz since)
+{
+	/* All zeros is empty; but some machines have no 64-bit atomics. */
+	for (Size i = 0; i < COUNTERS; i++)
+		pg_atomic_init_u64(&entry->counter[i], 0);
+	entry->since = since;
+}
+
+static void
+start(void *memory)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	shared = memory;
+	for (uint32 lock = 0; lock < LOCKS; lock++)
+	{
+		initialize(&shared->others[lock][false], now);
+		initialize(&shared->others[lock][true], now);
+	}
+	for (uint32 place = 0; place < set_count() * WAYS; place++)
+		initialize(&shared->set[place / WAYS].entry[place % WAYS], 0);
+	locks = GetNamedLWLockTranche(TRANCHE);
+}
+
+static void
+end(bool for_good)
+{
+	(void) for_good;
+	shared = NULL;
+}
+
+void
+statement_sums_install(void)
+{
+	static const SharedPart part = { .name = "pgflash statements",
+		                             .request = request,
+		                             .size_bytes = size_bytes,
+		                             .start = start,
+		                             .end = end };
+
+	StaticAssertStmt(sizeof(StatementSums) % sizeof(uint64) == 0,
+	                 "sums are numbers");
+	Assert(bridge_redirected());
+	shmem_add(&part);
+}
