@@ -6,7 +6,7 @@
  * counters of account.c cannot tell: they belong to all processes of a type.
  * So each read is counted once more, for the process that asked for it: a
  * parallel worker's for its leader, one by an I/O worker or io_uring for the
- * process whose read it was.  Who asks takes the difference of two sums.
+ * process whose read it was.  The session takes the difference of two sums.
  *
  * Most reads are a process's own.  It counts them in its own memory, without
  * an atomic step.  Those that others make for it go to its place in shared

@@ -72,6 +72,7 @@ _PG_init(void)
 	{
 		bridge_memory_install();
 		statement_install();
+		statement_explain_install();
 		benefit_install();
 		if (bridge_wanted())
 			install_cache();

@@ -471,7 +471,6 @@ statement_install(void)
 	if (!bridge_redirected())
 		return;
 	statement_sums_install();
-	statement_explain_install();
 
 	previous_planner = planner_hook;
 	planner_hook = plan;

@@ -33,7 +33,7 @@ typedef struct StatementSums
 
 /* statement.c */
 
-/* Installs all of it.  Runs in the postmaster. */
+/* Runs in the postmaster, and does nothing if no reads are seen. */
 extern void statement_install(void);
 
 /*

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "bridge/bridge.h"
 #include "server/compat.h"
 #include "statement/statement.h"
 
@@ -131,6 +132,8 @@ show(PlannedStmt *plan, IntoClause *into, ExplainState *state,
 void
 statement_explain_install(void)
 {
+	if (!bridge_redirected())
+		return;
 	explain_id = GetExplainExtensionId("pgflash");
 	RegisterExtensionExplainOption("flash", choose COMPAT_EXPLAIN_BOOLEAN);
 	previous_plan = explain_per_plan_hook;

@@ -9,11 +9,11 @@
  * whenever the set displaces one, so that what was used long ago leaves in the
  * end.
  *
- * Locking: each set belongs to one of LOCKS locks.  Who adds to a statement
- * that is there holds it shared, and adds by atomic steps; who lets one in
- * holds it exclusively.  The locks are the last that a process takes, and
- * nothing can fail while it holds one: errors and aborted transactions are
- * counted, too.
+ * Locking: each set belongs to one of LOCKS locks.  A process that adds to a
+ * statement that is there holds it shared, and adds by atomic steps; one that
+ * lets a statement in holds it exclusively.  The locks are the last that a
+ * process takes, and nothing can fail while it holds one: errors and aborted
+ * transactions are counted, too.
  *
  * A crash of a process takes the sums away, like those of pg_stat_statements.
  *
@@ -49,7 +49,7 @@ typedef struct Entry
 /* calls is the first of them. */
 #define CALLS 0
 
-/* Most statements of a set are passed over by a look at their tags. */
+/* A look at the tags skips most statements of a set. */
 typedef struct Set
 {
 	uint32 tag[WAYS];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who sees which statements, and who may set them to zero."""
+"""The rights to see statements, and to set their sums to zero."""
 
 from collections.abc import Callable
 
