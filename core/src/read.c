@@ -476,22 +476,41 @@ fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
 	return end;
 }
 
+/* Find the block's entry, if it may be served and its slot must be read. */
+static bool
+find_on_flash(const FcCache *cache, const FcFile *file, uint32_t block,
+              FcSeen *seen)
+{
+	FC_ASSERT(block != FC_BLOCKS_ALL);
+	return may_serve(cache, file) &&
+	       fc_index_find(cache->shared, fc_key(file->number, block), seen) &&
+	       !fc_meta_staged(seen->meta) &&
+	       fc_devices_slot_usable(cache, seen->slot);
+}
+
 bool
 fc_read_begin(FcCache *cache, const FcFile *file, uint32_t block)
 {
 	int saved_errno = errno;
 	FcSeen seen;
-	bool begun =
-		may_serve(cache, file) &&
-		fc_index_find(cache->shared, fc_key(file->number, block), &seen) &&
-		!fc_meta_staged(seen.meta) &&
-		fc_devices_slot_usable(cache, seen.slot) &&
-		fc_reader_ahead(cache, &seen, 1) == 1 &&
-		fc_reader_under_way(cache, &seen);
+	bool begun = find_on_flash(cache, file, block, &seen) &&
+	             fc_reader_ahead(cache, &seen, 1) == 1 &&
+	             fc_reader_under_way(cache, &seen);
 
-	FC_ASSERT(block != FC_BLOCKS_ALL);
 	errno = saved_errno;
 	return begun;
+}
+
+bool
+fc_read_under_way(FcCache *cache, const FcFile *file, uint32_t block)
+{
+	int saved_errno = errno;
+	FcSeen seen;
+	bool under_way = find_on_flash(cache, file, block, &seen) &&
+	                 fc_reader_under_way(cache, &seen);
+
+	errno = saved_errno;
+	return under_way;
 }
 
 /* ---- all slots, one by one ----------------------------------------------- */

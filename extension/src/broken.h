@@ -78,7 +78,8 @@ enum
 	FC_BREAK_POLICY_LOCK,  /* who writes policies locks their table */
 	FC_BREAK_NAMES_LOCK,   /* who asks for a file's name locks the names */
 	FC_BREAK_URING_END,    /* a read by io_uring has ended before it fills */
-	FC_BREAK_URING_HELD    /* ... that is held is finished by any process */
+	FC_BREAK_URING_HELD,   /* ... that is held is finished by any process */
+	FC_BREAK_URING_ANEW    /* ... and has the whole deadline if begun anew */
 };
 
 #ifndef FC_BREAK

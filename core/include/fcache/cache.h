@@ -323,6 +323,13 @@ extern uint32_t fc_read_ahead(FcCache *cache, const FcFile *file,
 extern FC_MUST_CHECK bool fc_read_begin(FcCache *cache, const FcFile *file,
                                         uint32_t block);
 
+/*
+ * Is the block still being fetched, as its entry is now?  False too if what was
+ * fetched has come, or was given up for another block's.
+ */
+extern FC_MUST_CHECK bool fc_read_under_way(FcCache *cache, const FcFile *file,
+                                            uint32_t block);
+
 /* Is the entry that served this hit still there, unchanged? */
 extern bool fc_read_hit_holds(const FcCache *cache, const FcTicket *ticket);
 

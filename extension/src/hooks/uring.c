@@ -661,7 +661,7 @@ finish_of_another(const Handle *handle)
 
 	paths_of_file(&runtime.root, handle->file.id, path);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && errno == EMFILE && null_fd >= 0)
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE) && null_fd >= 0)
 	{
 		/* Hits need it; a read that fails would be worse than none of them. */
 		close(null_fd);
@@ -681,7 +681,12 @@ finish_of_another(const Handle *handle)
 	return result;
 }
 
-/* What is left of a read's deadline, which began when it was held. */
+/*
+ * What is left of a read's deadline, which began when it was held.  If flash is
+ * not fetching the block any more, it has either come, or must be read anew:
+ * that read gets the whole time, or a device would seem to hang that was not
+ * asked meanwhile.
+ */
 static uint64_t
 time_left(const Handle *handle)
 {
@@ -689,6 +694,9 @@ time_left(const Handle *handle)
 	uint64_t gone_ns = fc_clock_ns() - handle->submit_ns;
 	uint64_t least_ns = limit_ns / DEADLINE_PART;
 
+	if (!FC_BROKEN(URING_ANEW) &&
+	    !fc_read_under_way(&runtime.cache, &handle->file, handle->block))
+		return limit_ns;
 	return gone_ns + least_ns < limit_ns ? limit_ns - gone_ns : least_ns;
 }
 
@@ -719,6 +727,10 @@ finish_own(const Handle *handle)
 		run.bulk = handle->bulk;
 		runtime.cache.read_deadline_ns = time_left(handle);
 		got = reads_wanted(&call, file, &run);
+
+		/* Also for reads that do not set it, such as verification's. */
+		runtime.cache.read_deadline_ns =
+			(uint64_t) setting_read_deadline_ms * 1000000;
 	}
 	else
 		got = pread(call.fd, call.buffer, call.size, call.offset);

@@ -20,9 +20,13 @@ static bool aio_call(long number, va_list arguments, long *result_out);
 #include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 #include "fcache/writer.h"
 #include "hooks/uring.h"
+
+typedef int (*TruncateHook)(int, off_t);
+typedef int (*UnlinkHook)(const char *);
 
 /* liburing 2's structures, as its binary interface has them. */
 struct io_uring
@@ -64,6 +68,12 @@ static bool flash_is_slow;
 static struct iocb late[LATE_MAX];
 static long late_count;
 static long late_context; /* the reader's; the writer has another one */
+
+/* Core's clock in test builds (core/src/broken.h); 0: the real one. */
+extern uint64_t fc_test_now_ns;
+
+/* How long the reader would wait for flash; 0: it has not waited. */
+static uint64_t waits_ns;
 
 static long
 call_kernel(long number, ...)
@@ -108,7 +118,13 @@ aio_call(long number, va_list arguments, long *result_out)
 		return true;
 	}
 	if (number == SYS_io_getevents && a[0] == late_context && a[1] > 0)
+	{
+		const struct timespec *limit = (const struct timespec *) a[4];
+
+		waits_ns = (uint64_t) limit->tv_sec * 1000000000ULL +
+		           (uint64_t) limit->tv_nsec;
 		begin_late(a[0]);
+	}
 	*result_out = call_kernel(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	return true;
 }
@@ -518,6 +534,69 @@ test_held_and_changed(void)
 }
 
 static void
+test_held_and_truncated(void)
+{
+	int fd = flash_relation(3);
+	struct io_uring_cqe *cqe;
+
+	stage_block(0, fd, 2);
+	ended[0] = -1;
+	OK(uring_submit(&ring) == 1 &&
+	       HOOK("ftruncate", TruncateHook)(fd, 2 * FC_BLOCK_SIZE) == 0 &&
+	       uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 && ended[0] == 0 &&
+	       page_is(&pages[0], '?'),
+	   "what is cut off while it is held is not there any more");
+	flash_is_slow = false;
+	server_close(fd);
+}
+
+/* The file's name stands for another file, and its descriptor's number too. */
+static void
+test_held_and_made_anew(void)
+{
+	int fd = flash_relation(2);
+	struct io_uring_cqe *cqe;
+	int other;
+
+	plant("base/5/16385", 8, 'x');
+	stage_block(0, fd, 1);
+	if (uring_submit(&ring) != 1 || HOOK("unlink", UnlinkHook)(PATH) != 0)
+		abort();
+	plant(PATH, 8, 'n');
+	server_close(fd);
+	other = server_open("base/5/16385", O_RDWR);
+	OK(other == fd && uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 &&
+	       ended[0] == FC_BLOCK_SIZE && page_is(&pages[0], 'n'),
+	   "a held read asks for its own file, whatever its descriptor is now");
+	flash_is_slow = false;
+	server_close(other);
+}
+
+/* One is held, one is the kernel's, one comes from flash at once. */
+static void
+test_held_beside_others(void)
+{
+	int fd = flash_relation(2);
+	struct io_uring_cqe *cqe;
+	unsigned handle = 99;
+
+	stage_block(0, fd, 1);
+	if (uring_submit(&ring) != 1)
+		abort();
+	stage_block(1, fd, 5);
+	stage_block(2, fd, 0);
+	OK(uring_submit(&ring) == 2 && ended[0] == 0 && page_is(&pages[2], 'a'),
+	   "of reads that are submitted together, none is held");
+	OK(uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 &&
+	       ended[0] == FC_BLOCK_SIZE && page_is(&pages[0], 'a') &&
+	       reap(&handle) == FC_BLOCK_SIZE && reap(&handle) == FC_BLOCK_SIZE &&
+	       ended[1] == 0 && ended[2] == 0 && page_is(&pages[1], 'z'),
+	   "the one that was held before ends by itself, the others by the kernel");
+	flash_is_slow = false;
+	server_close(fd);
+}
+
+static void
 test_held_and_bypassed(void)
 {
 	int fd = flash_relation(2);
@@ -532,6 +611,89 @@ test_held_and_bypassed(void)
 	   "if the cache does not serve any more, it comes from the file");
 	if (fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE) != FC_OK)
 		abort();
+	flash_is_slow = false;
+	server_close(fd);
+}
+
+/* The clock shows this much more than when it is called. */
+static void
+much_later(uint64_t ns)
+{
+	fc_test_now_ns = fc_clock_ns() + ns;
+}
+
+/* Even a fiftieth of it is more than a busy machine needs for a block. */
+#define LONG_MS 500000
+#define LONG_NS (LONG_MS * 1000000ULL)
+
+static void
+hold_block(int fd, uint32_t block)
+{
+	stage_block(0, fd, block);
+	if (uring_submit(&ring) != 1)
+		abort();
+}
+
+/* Finish the read that is held, much later; was it right? */
+static bool
+finish_late(int letter)
+{
+	struct io_uring_cqe *cqe;
+
+	much_later(10 * LONG_NS);
+	waits_ns = 0;
+	return uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 &&
+	       ended[0] == FC_BLOCK_SIZE && page_is(&pages[0], letter);
+}
+
+/* In a child, since such a device is bypassed from then on. */
+static bool
+waits_little_for_late_flash(int fd)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+	{
+		late_count = 0; /* they are the parent's */
+		hold_block(fd, 1);
+		_exit(finish_late('a') && waits_ns > 0 && waits_ns <= LONG_NS / 50 ? 0
+		                                                                   : 1);
+	}
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
+}
+
+static void
+test_held_for_long(void)
+{
+	int fd = flash_relation(2);
+	int deadline_ms = setting_read_deadline_ms;
+	struct io_uring_cqe *cqe;
+	Page page = page_of('c');
+
+	setting_read_deadline_ms = LONG_MS;
+	OK(waits_little_for_late_flash(fd),
+	   "what flash was to have fetched long ago is not waited for much longer");
+
+	hold_block(fd, 0);
+	OK(uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 &&
+	       page_is(&pages[0], 'a') && runtime.cache.read_deadline_ns == LONG_NS,
+	   "but later reads of any kind have the whole deadline");
+
+	hold_block(fd, 1);
+	flash_is_slow = false;
+	if (changes_pwrite(fd, &page, sizeof(page), FC_BLOCK_SIZE) !=
+	        FC_BLOCK_SIZE ||
+	    server_read(fd, &page, 1) != FC_BLOCK_SIZE ||
+	    fc_writer_flush(&runtime.cache, 10000000000ULL) != FC_OK)
+		abort();
+	flash_is_slow = true;
+	OK(finish_late('c') && waits_ns > LONG_NS / 2,
+	   "URING_ANEW: and so has a block that flash must fetch anew");
+	fc_test_now_ns = 0;
+
+	setting_read_deadline_ms = deadline_ms;
 	flash_is_slow = false;
 	server_close(fd);
 }
@@ -560,8 +722,9 @@ test_not_held(void)
 
 /* A process whose own ring is another one waits for this one. */
 static int
-wait_elsewhere(void)
+wait_elsewhere(bool may_open)
 {
+	static const struct rlimit few = { .rlim_cur = 64, .rlim_max = 64 };
 	struct io_uring *its = malloc(sizeof(*its));
 	struct io_uring_cqe *cqe;
 	pid_t child = fork();
@@ -582,6 +745,10 @@ wait_elsewhere(void)
 		while (uring_peek_batch_cqe(&ring, &cqe, 1) == 0)
 			;
 		__atomic_store_n(ring.cq_head, *ring.cq_head + 1, __ATOMIC_RELEASE);
+		if (!may_open && setrlimit(RLIMIT_NOFILE, &few) != 0)
+			abort();
+		while (!may_open && dup(0) >= 0)
+			;
 		_exit(-uring_wait_cqes(&ring, &cqe, 1, NULL, NULL));
 	}
 	if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
@@ -595,12 +762,16 @@ test_held_by_another(void)
 {
 	int fd = flash_relation(2);
 
-	OK(wait_elsewhere() == -EINTR,
+	OK(wait_elsewhere(true) == -EINTR,
 	   "a process that waits for another one's ring looks again soon");
 	stage_block(0, fd, 1);
-	OK(uring_submit(&ring) == 1 && wait_elsewhere() == 0 &&
+	OK(uring_submit(&ring) == 1 && wait_elsewhere(true) == 0 &&
 	       ended[0] == FC_BLOCK_SIZE && page_is(&pages[0], 'z'),
 	   "URING_HELD: it finishes what that one holds, from the file");
+	stage_block(2, fd, 1);
+	OK(uring_submit(&ring) == 1 && wait_elsewhere(false) == 0 &&
+	       ended[2] == FC_BLOCK_SIZE && page_is(&pages[2], 'z'),
+	   "even if it may open no more files");
 	flash_is_slow = false;
 	OK(read_by_ring(fd, 5) == FC_BLOCK_SIZE && page_is(&pages[0], 'z'),
 	   "which then is held no more");
@@ -707,7 +878,11 @@ main(void)
 	test_private_pages();
 	test_held();
 	test_held_and_changed();
+	test_held_and_truncated();
+	test_held_and_made_anew();
+	test_held_beside_others();
 	test_held_and_bypassed();
+	test_held_for_long();
 	test_not_held();
 	test_held_by_another();
 	test_a_lost_descriptor();
