@@ -190,6 +190,8 @@ def c_fits_the_screen(source: Source) -> Iterator[str]:
 _CHOSEN_ORDER = re.compile(
     r"\bmemory_order_\w+|\batomic_(?:thread|signal)_fence\b|\b__ATOMIC_\w+|\bpg_(?:\w+_)?barrier\("
 )
+_RELAXED = re.compile(r"\bmemory_order_relaxed\b|\b__ATOMIC_RELAXED\b")
+_REASON_OF_RELAXED = re.compile(r"\brelaxed\b|\bas in \w+\(\)", re.I)
 _REASON_OF_ORDER = re.compile(
     r"\b(?:relaxed|acquire|released?|fences?|barriers?|order|before|after|handler|complete|sees)\b"
     r"|\bas in \w+\(\)",
@@ -212,7 +214,9 @@ def memory_orders_have_their_reason(source: Source) -> Iterator[str]:
         last = source.text.count("\n", 0, function.end())
         lines = code.split("\n")[first : last + 1]
         chosen = [at for at, line in enumerate(lines, first + 1) if _CHOSEN_ORDER.search(line)]
-        if chosen and not _REASON_OF_ORDER.search(comments):
+        relaxed = any(_RELAXED.search(line) for line in lines)
+        reason = _REASON_OF_RELAXED if relaxed else _REASON_OF_ORDER
+        if chosen and not reason.search(comments):
             yield f"{chosen[0]}: {function[1]}() does not say why this memory order is enough"
 
 

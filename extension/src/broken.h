@@ -79,7 +79,7 @@ enum
 	FC_BREAK_NAMES_LOCK,   /* who asks for a file's name locks the names */
 	FC_BREAK_URING_END,    /* a read by io_uring has ended before it fills */
 	FC_BREAK_URING_HELD,   /* ... that is held is finished by any process */
-	FC_BREAK_URING_ANEW    /* ... and has the whole deadline if begun anew */
+	FC_BREAK_URING_AGAIN   /* ... if again, with the whole deadline */
 };
 
 #ifndef FC_BREAK

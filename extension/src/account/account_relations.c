@@ -239,7 +239,8 @@ give(uint32_t place, uint64_t *tag, Key key)
 
 	/*
 	 * Without it a store below may become visible before the tag of this life,
-	 * since it may pass a store-conditional on 64-bit ARM.
+	 * since it may pass a store-conditional on 64-bit ARM.  The key's stores
+	 * are relaxed: the tag's release publishes them.
 	 */
 	atomic_thread_fence(memory_order_release);
 	clear(&account_memory.relations[place]);

@@ -683,7 +683,7 @@ finish_of_another(const Handle *handle)
 
 /*
  * What is left of a read's deadline, which began when it was held.  If flash is
- * not fetching the block any more, it has either come, or must be read anew:
+ * not fetching the block any more, it has either come, or must be read again:
  * that read gets the whole time, or a device would seem to hang that was not
  * asked meanwhile.
  */
@@ -694,7 +694,7 @@ time_left(const Handle *handle)
 	uint64_t gone_ns = fc_clock_ns() - handle->submit_ns;
 	uint64_t least_ns = limit_ns / DEADLINE_PART;
 
-	if (!FC_BROKEN(URING_ANEW) &&
+	if (!FC_BROKEN(URING_AGAIN) &&
 	    !fc_read_under_way(&runtime.cache, &handle->file, handle->block))
 		return limit_ns;
 	return gone_ns + least_ns < limit_ns ? limit_ns - gone_ns : least_ns;

@@ -228,7 +228,7 @@ sample_cursor_since(const SampleRing *ring, int64_t since)
 	{
 		const Mark *entry = &ring->mark[part % PARTS];
 
-		/* Acquire: with the position comes its time; see mark(). */
+		/* Acquire: with the position comes its time, relaxed; see mark(). */
 		uint64_t position =
 			atomic_load_explicit(&entry->position, memory_order_acquire);
 

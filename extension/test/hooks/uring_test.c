@@ -690,7 +690,7 @@ test_held_for_long(void)
 		abort();
 	flash_is_slow = true;
 	OK(finish_late('c') && waits_ns > LONG_NS / 2,
-	   "URING_ANEW: and so has a block that flash must fetch anew");
+	   "URING_AGAIN: and so has a block that flash must fetch again");
 	fc_test_now_ns = 0;
 
 	setting_read_deadline_ms = deadline_ms;
