@@ -172,6 +172,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT staging_blocks bigint,
 	OUT staging_used bigint,
 	OUT writer_running boolean,
+	OUT missing_workers text,
 	OUT metadata_bytes bigint,
 	OUT metadata_bytes_per_block double precision
 )
@@ -318,6 +319,8 @@ COMMENT ON COLUMN pgflash_cache.staging_used IS
 	'Blocks in the staging ring now, approximately.';
 COMMENT ON COLUMN pgflash_cache.writer_running IS
 	'Whether the process that writes to flash is running. Without it the cache takes no new blocks once the staging ring is full.';
+COMMENT ON COLUMN pgflash_cache.missing_workers IS
+	'The background workers of pgflash for which max_worker_processes leaves no place; null if there are none.';
 COMMENT ON COLUMN pgflash_cache.metadata_bytes IS
 	'Shared memory that the cache uses, in bytes.';
 COMMENT ON COLUMN pgflash_cache.metadata_bytes_per_block IS

@@ -232,10 +232,6 @@ def test_where_no_background_worker_is_left_it_says_so_and_serves_when_there_is_
     assert "Raise max_worker_processes by 5 or more." in since_start(cached)
     view = cached.view()
     assert view["mode"] == "passthrough"
-    assert view["mode_reason"] == (
-        "there is no background worker for the self-test: raise max_worker_processes"
-    )
-    occupied.unlink()
     names = (
         "pgflash",
         "pgflash writer",
@@ -243,6 +239,11 @@ def test_where_no_background_worker_is_left_it_says_so_and_serves_when_there_is_
         "pgflash snapshots",
         "pgflash sampler",
     )
+    assert view["missing_workers"] == ", ".join(f'"{name}"' for name in names)
+    assert view["mode_reason"] == (
+        f"there is no background worker for {view['missing_workers']}: raise max_worker_processes"
+    )
+    occupied.unlink()
 
     def all_are_there() -> bool:
         # Each look is a statement, which tries again.
@@ -274,7 +275,7 @@ def test_where_no_background_worker_is_left_it_says_so_and_serves_when_there_is_
 def test_one_place_that_is_taken_by_postgres_itself(cached: CachedServer) -> None:
     cached.server.configure({"max_worker_processes": "1"})
     restart(cached)
-    assert "no background worker for the self-test" in cached.view()["mode_reason"]
+    assert 'no background worker for "pgflash", ' in cached.view()["mode_reason"]
     assert 'there are no background workers for "pgflash", "pgflash writer"' in since_start(cached)
     cached.server.configure({"max_worker_processes": "8"})
     restart(cached)

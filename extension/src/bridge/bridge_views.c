@@ -37,6 +37,7 @@ bridge_mode(const char **reason_out)
 {
 	FcReason reason;
 	FcMode mode;
+	const char *missing;
 
 	if (!bridge_attached())
 	{
@@ -44,12 +45,14 @@ bridge_mode(const char **reason_out)
 		return bridge_mode_word(FC_OFFLINE);
 	}
 	mode = fc_mode(&runtime.cache, &reason);
-	if (reason == FC_REASON_STARTING && background_missing("pgflash"))
-		*reason_out = "there is no background worker for the self-test: raise "
-					  "max_worker_processes";
-	else if (mode == FC_SERVE && background_missing("pgflash writer"))
-		*reason_out = "there is no background worker to write to flash: raise "
-					  "max_worker_processes";
+	missing = background_missing_names();
+	if (mode == FC_SERVE
+	        ? missing != NULL
+	        : reason == FC_REASON_STARTING && background_missing("pgflash"))
+		*reason_out =
+			psprintf("there is no background worker for %s: raise "
+		             "max_worker_processes",
+		             missing);
 	else
 		*reason_out = bridge_reason_words(reason);
 	Assert(*reason_out != NULL);

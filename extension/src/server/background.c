@@ -100,6 +100,21 @@ background_missing(const char *name)
 	return false;
 }
 
+char *
+background_missing_names(void)
+{
+	StringInfoData names;
+
+	initStringInfo(&names);
+	for (int i = 0; i < left_out_count; i++)
+	{
+		if (background_missing(left_out[i].bgw_name))
+			appendStringInfo(&names, "%s\"%s\"", names.len == 0 ? "" : ", ",
+			                 left_out[i].bgw_name);
+	}
+	return names.len == 0 ? NULL : names.data;
+}
+
 /* Is there a place now?  One process tries; the others continue. */
 static void
 try_again(void)
@@ -168,18 +183,14 @@ background_install(void)
 	static const SharedPart part = { .name = "pgflash background workers",
 		                             .size_bytes = size_bytes,
 		                             .start = start };
-	StringInfoData names;
 
 	Assert(process_shared_preload_libraries_in_progress);
 	if (left_out_count == 0)
 		return;
-	initStringInfo(&names);
-	for (int i = 0; i < left_out_count; i++)
-		appendStringInfo(&names, "%s\"%s\"", i == 0 ? "" : ", ",
-		                 left_out[i].bgw_name);
 	ereport(
 		WARNING,
-		(errmsg("pgflash: there are no background workers for %s", names.data),
+		(errmsg("pgflash: there are no background workers for %s",
+	            background_missing_names()),
 	     errdetail("They are not running: without \"pgflash\" the cache does "
 	               "not serve, without "
 	               "\"pgflash writer\" no blocks are added."),

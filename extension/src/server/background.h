@@ -39,4 +39,7 @@ extern void background_install(void);
 /* Is the worker of this name still missing? */
 extern bool background_missing(const char *name);
 
+/* The names of all that are missing, in quotes, palloc'd; NULL if none is. */
+extern char *background_missing_names(void);
+
 #endif

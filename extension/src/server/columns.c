@@ -118,6 +118,7 @@ const RowType cache_columns = {
 		{ "staging_blocks", INT8OID },
 		{ "staging_used", INT8OID },
 		{ "writer_running", BOOLOID },
+		{ "missing_workers", TEXTOID },
 		{ "metadata_bytes", INT8OID },
 		{ "metadata_bytes_per_block", FLOAT8OID },
 	}

@@ -26,6 +26,7 @@
 #include "bridge/bridge_runtime.h"
 #include "bridge/bridge_views.h"
 #include "broken.h"
+#include "server/background.h"
 #include "server/catalog.h"
 #include "server/columns.h"
 #include "server/compat.h"
@@ -108,6 +109,7 @@ fill_state(Value *row)
 	set_text(row, CACHE_ROW_IO_ENGINE, attached ? bridge_io_engine() : NULL);
 	set_text(row, CACHE_ROW_PAGE_CACHE_CHECK,
 	         attached ? bridge_page_cache_check() : NULL);
+	set_text(row, CACHE_ROW_MISSING_WORKERS, background_missing_names());
 }
 
 static void

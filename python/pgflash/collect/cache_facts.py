@@ -14,14 +14,22 @@ from pgflash.session import Connection, find_extension
 _CACHE = "select * from {schema}.pgflash_cache"
 _DEVICES = "select * from {schema}.pgflash_cache_devices"
 _BENEFIT = "select * from {schema}.pgflash_cache_benefit where period = 'start'::text"
-#: A standby has no launchers.  A role that does not see the checkpointer sees no process of the
-#: server.
+#: Those without a place, and those that have ended.  Policies need a cache that has started.  A
+#: standby has no launchers.  A role that does not see the checkpointer sees no process of the server.
 _MISSING = """
-select name from (values ('pgflash policies'::text), ('pgflash snapshots'::text)) as l (name)
+select pg_catalog.btrim(name, '"'::text) as name
+  from {schema}.pgflash_cache,
+       pg_catalog.string_to_table(missing_workers, ', '::text) as m (name)
+union
+select name
+  from (select 'pgflash snapshots'::text
+        union all
+        select 'pgflash policies'::text from {schema}.pgflash_cache where start_reason is not null)
+    as l (name)
  where not pg_catalog.pg_is_in_recovery()
    and exists (select from pg_catalog.pg_stat_activity where backend_type = 'checkpointer'::text)
    and not exists (select from pg_catalog.pg_stat_activity where backend_type = name)
-union all
+union
 select 'pgflash sampler'::text from {schema}.pgflash_sampler where not running
 """
 #: A standby takes no snapshots.

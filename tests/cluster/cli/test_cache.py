@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pgflash.cli import main
 from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
-from support.cluster import ClusterFactory
+from support.cluster import ClusterFactory, Server
 from support.commands import failure, output
 from support.patience import eventually
 
@@ -122,29 +122,68 @@ def test_check_fails_when_the_cache_does_not_serve(
     assert lines[0].startswith("warning cache-mode, flash cache: The cache is in mode passthrough")
 
 
-def test_check_names_the_workers_for_which_there_is_no_place(
-    cached: CachedServer, capsys: pytest.CaptureFixture[str]
+def workers_found(server: Server, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    main(["check", "--format", "json", "-d", server.conninfo()])
+    found = json.loads(capsys.readouterr().out)
+    (one,) = [one for one in found if one["rule"] == "cache-workers"]
+    return one["outcome"], one["sentence"]
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall('"(.*?)"', text))
+
+
+#: In the order in which they get a place.
+WORKERS = (
+    "pgflash",
+    "pgflash writer",
+    "pgflash policies",
+    "pgflash snapshots",
+    "pgflash sampler",
+)
+
+
+@pytest.mark.parametrize("places", [1, 2, 4])
+def test_check_and_the_view_name_each_worker_for_which_there_is_no_place(
+    cached: CachedServer, capsys: pytest.CaptureFixture[str], places: int
 ) -> None:
     def restart(places: int) -> None:
         cached.server.stop()
         cached.server.configure({"max_worker_processes": str(places)})
         cached.start()
 
-    def workers() -> tuple[str, str]:
-        main(["check", "--format", "json", *options(cached)])
-        found = json.loads(capsys.readouterr().out)
-        (one,) = [one for one in found if one["rule"] == "cache-workers"]
-        return one["outcome"], one["sentence"]
-
-    restart(3)
+    restart(places)
     try:
-        outcome, told = workers()
+        # The launcher of logical replication has the first place.
+        missing = set(WORKERS[places - 1 :])
+        assert eventually(lambda: named(workers_found(cached.server, capsys)[1]) == missing)
+        outcome, told = workers_found(cached.server, capsys)
         assert outcome == "warning"
         assert re.fullmatch(r'The background workers? .*"pgflash.*" (is|are) not running.', told)
+        assert named(cached.view()["missing_workers"]) == missing
+        # What a person who looks at the cache alone reads.
+        reason = cached.view()["mode_reason"]
+        assert named(reason) == missing
+        assert reason.endswith(": raise max_worker_processes")
+        assert reason in output(capsys, "cache", *options(cached))
     finally:
         restart(16)
         cached.await_serving()
-    assert eventually(lambda: workers()[0] == "good")
+    assert eventually(lambda: workers_found(cached.server, capsys)[0] == "good")
+    assert cached.view()["missing_workers"] is None
+
+
+def test_check_names_the_workers_of_a_server_without_a_cache(
+    cluster: ClusterFactory, pgflash_install: PgInstall, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = cluster(
+        preload="pgflash", settings={"max_worker_processes": "2"}, install=pgflash_install
+    )
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+    assert eventually(
+        lambda: named(workers_found(server, capsys)[1]) == {"pgflash sampler"}
+    )
 
 
 def test_a_server_without_pgflash_is_told_from_one_that_is_ill(

@@ -139,13 +139,14 @@ _WRITER = "pgflash writer"
 
 def workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check whether the library's workers run."""
-    if facts.cache is None or not _is_wanted(facts):
+    if facts.cache is None:
         return
     missing = set(facts.cache.missing_workers)
-    if facts.cache.cache.get("writer_running") is False:
+    if _is_wanted(facts) and facts.cache.cache.get("writer_running") is False:
         missing.add(_WRITER)
+    what = CACHE if _is_wanted(facts) else SERVER
     if not missing:
-        yield good("cache-workers", CACHE, "The background workers run.")
+        yield good("cache-workers", what, "The background workers run.")
         return
     now = int(facts.server.number("max_worker_processes") or 0)
     names = listed([f'"{name}"' for name in sorted(missing)])
@@ -153,7 +154,7 @@ def workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
     yield found(
         "cache-workers",
         Outcome.WARNING,
-        CACHE,
+        what,
         f"The background {'worker' if one else 'workers'} {names} "
         f"{'is' if one else 'are'} not running.",
         reason=f"{'Nothing is put into the cache. ' if _WRITER in missing else ''}Usually "
