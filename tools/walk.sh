@@ -80,6 +80,24 @@ refused()
 	! said=$(user "$2" 2>&1) && printf '%s\n' "$said" && [[ $said == *"$1"* ]]
 }
 
+# demo_measures OPTION: make demo gets as far as a first result; then it is ended.
+demo_measures()
+{
+	local log=/tmp/demo.log demo
+	# A session of its own, so that the demo and all that it starts can be signalled together.
+	setsid setpriv --reuid=dba --regid=dba --init-groups env HOME=/srv/dba \
+		make -C /srv/dba/pgflash demo "$1" >$log 2>&1 &
+	demo=$!
+	until grep --quiet ' TPM' $log; do
+		kill -0 $demo || break
+		sleep 1
+	done
+	kill -TERM -- -$demo || true
+	wait $demo || true
+	cat $log
+	grep --quiet ' TPM' $log && grep --quiet 'everything that it started has been stopped' $log
+}
+
 no_file_of_root_in_the_clone()
 {
 	[ -z "$(find /srv/dba/pgflash -not -user dba -print -quit)" ]
@@ -98,7 +116,9 @@ walk 'the cache serves' test "$(ask 'SELECT mode FROM pgflash_cache')" = serve
 walk 'the command, by the user' user 'cd /; PGDATABASE=app pgflash snapshot'
 walk 'the command, by the server'"'"'s user' user 'sudo -u postgres pgflash devices --dsn dbname=app'
 walk 'make install without sudo, when all is there' user 'make install PG_CONFIG=/usr/bin/pg_config'
-walk 'make extension for another major' user 'make extension PG=17'
+walk 'make demo on another major' demo_measures PG=17
+walk 'make demo on the server of Debian' demo_measures PG_CONFIG=/usr/bin/pg_config
+walk 'make demo on a server without pg_prewarm' refused 'has no pg_prewarm' 'make demo PG=16'
 walk 'the lab on the server of Debian' user 'make extension PG_CONFIG=/usr/bin/pg_config
 	.venv/bin/pgflash lab run oltp-approaches --pg-config /usr/bin/pg_config --set warehouses=2 --set clients=4 \
 		--set warmup_s=2 --set measure_s=5 --set approaches=baseline,flash-cache'

@@ -486,7 +486,9 @@ def test_the_keyboard_alone_marks_a_range(opened: Callable[..., Tab]) -> None:
         return found
 
     tab.until_true(marks_some_work)
-    assert "Selected: " in page.locator("#time-range [role=status]").inner_text()
+    said = page.locator("#time-range [role=status]").inner_text()
+    moment = r"\d\d:\d\d:\d\d"
+    assert re.fullmatch(rf"Selected: {moment} to {moment} UTC\S*, \d+ seconds\.", said), said
     page.keyboard.press("Escape")
     assert "Selected" not in page.locator("#time-range [role=status]").inner_text()
 
@@ -784,7 +786,7 @@ def test_a_restart_is_shown_and_recovered_from(
     watched.cached.server.stop("fast")
     tab.until("document.body.dataset.state === 'lost'")
     said = page.locator("#status").inner_text()
-    assert re.fullmatch(r"No answer since \d\d:\d\d:\d\d, trying again: .+\.", said), said
+    assert re.fullmatch(r"No answer since \d\d:\d\d:\d\d UTC\S*, trying again: .+\.", said), said
     # Past values are not shown as if they were present.
     assert page.locator("#headline").inner_text() == ""
     tab.until("document.querySelector('#sessions tbody td').textContent === '–'")

@@ -13,6 +13,7 @@ from psycopg import sql
 
 from pgflash.collect.time_range import LOCAL
 from pgflash.model.live import About, Focus, LiveServer
+from pgflash.model.moments import print_moment, zone_named
 from pgflash.model.words import count, duration, figure, percent, size
 from pgflash.session import Connection, find_extension, said
 
@@ -200,7 +201,7 @@ class _Reader:
                 ("Sequential scans", count(scans)),
                 ("Index scans", count(index_scans or 0.0)),
                 ("Dead rows", count(dead)),
-                ("Last vacuumed", f"{vacuumed:%Y-%m-%d %H:%M:%S}" if vacuumed else "never"),
+                ("Last vacuumed", _moment(vacuumed)),
             ]
         return About(facts=(*facts, *self._cached(oid), *self._locks(oid)))
 
@@ -222,3 +223,9 @@ class _Reader:
         rows = self._connection.execute(query, (oid,)).fetchall()
         words = [f"{pid} {'has' if granted else 'waits for'} {mode}" for pid, mode, granted in rows]
         return [("Locks", "; ".join(words))] if words else []
+
+
+def _moment(moment: datetime | None) -> str:
+    if moment is None:
+        return "never"
+    return print_moment(moment, zone_named(str(moment.tzinfo)))

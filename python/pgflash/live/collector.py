@@ -29,6 +29,7 @@ from pgflash.live.ring import Ring
 from pgflash.live.segments import EVERY, Segments
 from pgflash.live.tables import headline
 from pgflash.model.live import FileChange, LiveServer, Reading
+from pgflash.model.moments import print_clock
 from pgflash.model.words import duration, sentence
 from pgflash.session import Connection, UnreachableError, connect
 
@@ -206,7 +207,7 @@ class Collector:
 
     def _no_answer(self) -> str:
         newest = self.newest
-        since = "yet" if newest is None else f"since {newest.at:%H:%M:%S}"
+        since = "yet" if newest is None else f"since {print_clock(newest.at)}"
         return f"No answer {since}, trying again"
 
     def _serve(self) -> None:

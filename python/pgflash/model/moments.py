@@ -14,7 +14,7 @@ messages print times in the same zone, and name it.
 """
 
 import re
-from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
@@ -76,7 +76,8 @@ def print_moment(moment: datetime, zone: tzinfo = UTC) -> str:
 
 def print_clock(moment: datetime) -> str:
     """Return the time of day of a moment, with its zone: 10:00:00 UTC+05:45."""
-    return f"{moment:%H:%M:%S} {moment.tzname()}"
+    offset = moment.utcoffset() or timedelta()
+    return f"{moment:%H:%M:%S} {timezone(offset).tzname(None)}"
 
 
 def _at(day: datetime, clock: str) -> datetime:

@@ -18,6 +18,7 @@ import psycopg
 from psycopg import sql
 
 from pgflash.errors import PgflashError
+from pgflash.model.moments import print_clock
 from pgflash.model.words import duration
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
@@ -153,7 +154,7 @@ def _holders(cluster: Cluster, relation: Relation) -> str:
     if not rows:
         return ""
     said = [
-        f"process {pid} ({name}{f', in a transaction since {since:%H:%M:%S}' if since else ''})"
+        f"process {pid} ({name}{f', in a transaction since {print_clock(since)}' if since else ''})"
         for pid, name, since in rows
     ]
     return f" by {', '.join(said)}"

@@ -18,6 +18,7 @@ from pgflash.live.collector import Collector
 from pgflash.live.ring import Ring
 from pgflash.live.tables import NOTHING_YET, tables
 from pgflash.model.live import Focus, Sample, TimeRange
+from pgflash.model.moments import print_clock
 from pgflash.model.words import figure, percent, sentence
 from pgflash.report.printed import print_table
 from pgflash.web import cache_words, figures
@@ -41,7 +42,7 @@ def newest_notice(ring: Ring) -> str:
     for message in reversed(messages):
         if message.kind == "notice":
             said = msgspec.json.decode(message.data)
-            return f"{said['at'][11:19]}: {said['sentence']}"
+            return f"{print_clock(datetime.fromisoformat(said['at']))}: {said['sentence']}"
     return ""
 
 

@@ -181,9 +181,7 @@ def test_check_names_the_workers_of_a_server_without_a_cache(
     )
     with server.connect() as connection:
         connection.execute("create extension pgflash")
-    assert eventually(
-        lambda: named(workers_found(server, capsys)[1]) == {"pgflash sampler"}
-    )
+    assert eventually(lambda: named(workers_found(server, capsys)[1]) == {"pgflash sampler"})
 
 
 def test_a_server_without_pgflash_is_told_from_one_that_is_ill(

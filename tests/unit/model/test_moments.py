@@ -6,7 +6,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pgflash.model.moments import print_moment, read_duration, read_moment, zone_named
+from pgflash.model.moments import (
+    print_clock,
+    print_moment,
+    read_duration,
+    read_moment,
+    zone_named,
+)
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 23, 9, 30, tzinfo=BERLIN)
@@ -77,6 +83,12 @@ def test_a_moment_is_printed_with_its_zone() -> None:
     noon = datetime(2026, 11, 22, 12, tzinfo=UTC)
     assert print_moment(noon) == "2026-11-22 12:00:00 UTC"
     assert print_moment(noon, BERLIN) == "2026-11-22 13:00:00 Europe/Berlin"
+
+
+def test_a_time_of_day_is_printed_with_its_zone() -> None:
+    noon = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    assert print_clock(noon) == "12:00:00 UTC"
+    assert print_clock(noon.astimezone(BERLIN)) == "13:00:00 UTC+01:00"
 
 
 @pytest.mark.parametrize(

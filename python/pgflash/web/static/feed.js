@@ -10,7 +10,7 @@
 // back: where the clock does so by a little, its samples are moved together until it has caught up;
 // by more, what was kept is of another time, and the feed starts over.
 
-import {clock, parseTime} from "./format.js";
+import {clock, parseTime, zone} from "./format.js";
 
 const KEPT_MAX = 1000;
 const SILENCE_S = 15;
@@ -139,7 +139,7 @@ export class Feed {
     /** Say that pgflash itself does not answer, and since when, by the clock of the page's times. */
     sayNobodyAnswers() {
         const newest = this.samples.at(-1);
-        const since = newest ? ` since ${clock(newest.x, this.offset)}` : "";
+        const since = newest ? ` since ${clock(newest.x, this.offset)} ${zone(this.offset)}` : "";
         this.say(`pgflash serve has not answered${since}; trying again.`);
     }
 

@@ -64,7 +64,7 @@ function write(place, sentence) {
 /** Say what has changed of the server, as long as the charts may show what was before it. */
 function remind(newest) {
     if (notice && newest.x - notice.x > LIVE_S) notice = null;
-    write("#notice", notice ? `${clock(notice.x, feed.offset)}: ${notice.sentence}` : "");
+    write("#notice", notice ? `${clock(notice.x, feed.offset)} ${zone(feed.offset)}: ${notice.sentence}` : "");
 }
 
 /** Say which of the samples that are shown are of the repository. */
@@ -72,7 +72,7 @@ function cite(samples) {
     const first = (paused ?? feed.samples)[0];
     const old = first && samples.length && samples[0].x < first.x;
     write("#source", old
-        ? `What is before ${clock(first.x, feed.offset)} comes from the snapshots, a point for each interval between two.`
+        ? `What is before ${clock(first.x, feed.offset)} ${zone(feed.offset)} comes from the snapshots, a point for each interval between two.`
         : "");
 }
 

@@ -7,7 +7,7 @@
 // answer says how much more (again_s), since it knows how long it took.  So viewers of the same
 // minutes send the same request, and the server is asked once for all of them.
 
-import {clock, isoTime, number, parseTime, percent} from "./format.js";
+import {clock, isoTime, number, parseTime, percent, zone} from "./format.js";
 
 const SETTLED_MS = 300;
 const STEP_S = 10;
@@ -90,7 +90,7 @@ export class TimeRange {
         }
         this.allow(true);
         this.said.textContent =
-            `Selected: ${clock(from, offset)} to ${clock(to, offset)}, ${Math.round(to - from)} seconds.`;
+            `Selected: ${clock(from, offset)} to ${clock(to, offset)} ${zone(offset)}, ${Math.round(to - from)} seconds.`;
         clearTimeout(this.timer);
         this.timer = setTimeout(() => this.ask(), SETTLED_MS);
         this.changed();
@@ -143,7 +143,8 @@ export class TimeRange {
         if (this.followed === String([begin, end]) || begin >= end) return;
         this.followed = String([begin, end]);
         const words = this.question(isoTime(begin, offset), isoTime(end, offset));
-        this.said.textContent = `As in the charts: from ${clock(begin, offset)} to ${clock(end, offset)}.`;
+        this.said.textContent =
+            `As in the charts: from ${clock(begin, offset)} to ${clock(end, offset)} ${zone(offset)}.`;
         this.fetch(words, end - begin);
     }
 
@@ -173,7 +174,7 @@ export class TimeRange {
         const missing = Object.entries(found.missing ?? {}).map(([name, why]) => `No ${name}: ${why}.`);
         if (found.remembered_from && parseTime(found.begin).seconds < parseTime(found.remembered_from).seconds) {
             const {seconds, offset} = parseTime(found.remembered_from);
-            missing.unshift(`There is no data from before ${clock(seconds, offset)}.`);
+            missing.unshift(`There is no data from before ${clock(seconds, offset)} ${zone(offset)}.`);
         }
         if (found.source === "snapshots") missing.unshift("This is from the snapshots, per minute.");
         this.panel.querySelector(".missing").textContent = missing.join(" ");
