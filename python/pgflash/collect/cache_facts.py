@@ -15,7 +15,8 @@ _CACHE = "select * from {schema}.pgflash_cache"
 _DEVICES = "select * from {schema}.pgflash_cache_devices"
 _BENEFIT = "select * from {schema}.pgflash_cache_benefit where period = 'start'::text"
 #: Those without a place, and those that have ended.  Policies need a cache that has started.  A
-#: standby has no launchers.  A role that does not see the checkpointer sees no process of the server.
+#: standby has no launchers.  A role that does not see the checkpointer sees none of the server's
+#: processes.
 _MISSING = """
 select pg_catalog.btrim(name, '"'::text) as name
   from {schema}.pgflash_cache,
