@@ -147,6 +147,21 @@ def test_every_command_has_help_with_an_example(
     assert "Example" in text
 
 
+@pytest.mark.parametrize(
+    "words",
+    [(), ("baseline",), ("cache",), ("devices",), ("lab",), ("memory",), ("place",), ("plan",)],
+)
+def test_a_window_of_80_columns_shows_what_each_command_does_in_full(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = output(capsys, *words, "--help").partition("\nCommands:\n")[2].partition("\n\n")[0]
+    lines = listed.splitlines()
+    assert lines
+    # click ends what it cuts with dots.
+    assert [line for line in lines if len(line) > 80 or line.endswith("...")] == []
+
+
 def test_an_unexpected_error_is_one_line_unless_debugging(
     capsys: pytest.CaptureFixture[str], store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

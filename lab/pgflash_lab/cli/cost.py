@@ -45,10 +45,10 @@ from pgflash_lab.cli.options import runs_option
 @form_option()
 @paged_option
 def cost_command(*, run: str, prices: Path | None, paper: str, root: Path, form: str) -> None:
-    """Relate the cost of storage to the throughput that a run measured.
+    """Relate the cost of storage to the throughput of a run.
 
     For each approach: the price of its devices per 1,000 transactions a minute, per million
-    transactions until they are written off, and per read a second.  Then the composition of the
+    transactions until they are written off, and per read a second. Then the composition of the
     devices, the price of a GB, random reads per GB, per unit of money and per watt (if the prices
     contain them), and the cost of RAID 5.
     """

@@ -43,7 +43,10 @@ class SeriesError(PgflashError):
 
 @click.group(epilog=examples("pgflash lab run oltp-approaches --preset demo"))
 def lab() -> None:
-    """Run experiments on a private PostgreSQL, on emulated or on real devices."""
+    """Run experiments on emulated or on real devices.
+
+    Each runs on a private PostgreSQL.
+    """
 
 
 @lab.command("list", epilog=examples("pgflash lab list", "pgflash lab list --format json"))
@@ -127,10 +130,11 @@ def run_command(
     root: Path,
     form: str,
 ) -> None:
-    """Run SCENARIO (a name, a file that ends in .toml, or all) and write its report.
+    """Run a scenario and write its report.
 
+    SCENARIO is a name, a file that ends in .toml, or "all": every scenario that follows a paper.
     Without --hdd and --flash both devices are emulated. The scenario pgbench runs a pgbench script
-    of yours; "all" is every scenario that follows a paper.
+    of yours.
     """
     options: dict[str, Any] = {
         "preset": preset,

@@ -42,10 +42,10 @@ from pgflash_lab.cli.options import runs_option
 def paper_command(
     *, run: str, output: Path | None, paper: Path | None, form: api.PaperForm, root: Path
 ) -> None:
-    """Show RUN (an id, "latest", or a path) beside the paper that it follows.
+    """Show a run beside the paper that it follows.
 
-    Shows each table and figure of the paper beside the one measured here, and whether they
-    agree.
+    RUN is an id, "latest", or a path. Shows each table and figure of the paper beside the one
+    measured here, and whether they agree.
     """
     with patiently("drawing the page"):
         page = api.render_paper(api.lab_paper(run, paper=paper, store=root), form)

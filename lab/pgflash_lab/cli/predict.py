@@ -40,10 +40,11 @@ from pgflash_lab.cli.options import runs_option
 def predict_command(
     *, runs: tuple[str, ...], papers: bool, keep: Path | None, form: str, root: Path
 ) -> None:
-    """Compare the model's predictions with the measurements of RUNS (ids, "latest", or paths).
+    """Compare the model's predictions with what runs measured.
 
-    Without RUNS, the newest finished run of each scenario is used.  Each approach is predicted
-    from the report of its baseline.  The median and the worst error follow.
+    RUNS are ids, "latest", or paths. Without RUNS, the newest finished run of each scenario is
+    used. Each approach is predicted from the report of its baseline. The median and the worst
+    error follow.
     """
     with patiently("predicting"):
         found = api.lab_predict(runs, store=root, papers=papers, keep=keep)

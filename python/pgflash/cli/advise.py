@@ -101,12 +101,12 @@ def advise_command(
     plan: Path | None,
     form: str,
 ) -> None:
-    """Tell whether storage is the bottleneck, and predict what flash would bring.
+    """Tell whether storage is the bottleneck, and what flash brings.
 
     Reads the period between two snapshots, named as for pgflash report; or FILE, a report stored
-    as JSON; or an Oracle AWR or Statspack report.  Predicts throughput, DB time and the next
-    bottleneck for a flash cache, and for WAL, temporary files, hot objects or everything on
-    flash.  docs/guide/advise.md describes the queueing model and its accuracy.
+    as JSON; or an Oracle AWR or Statspack report. Predicts throughput, DB time and the next
+    bottleneck for a flash cache, and for WAL, temporary files, hot objects or everything on flash.
+    docs/guide/advise.md describes the queueing model and its accuracy.
     """
     if awr is not None and (file or begin or end or store or dsn is not None):
         raise _awr_alone()

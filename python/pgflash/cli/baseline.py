@@ -73,7 +73,10 @@ def keep_command(
 @source_options
 @click.pass_obj
 def drop_command(source: _Source, *, name: str, dsn: str | None, store: Path | None) -> None:
-    """Drop a baseline; its snapshots are then dropped when they are old enough."""
+    """Drop a baseline.
+
+    Its snapshots are then dropped when they are old enough.
+    """
     dsn, store = _source(source, dsn, store)
     api.baseline_drop(name, dsn=dsn, path=store)
     say(f"baseline {name} dropped")

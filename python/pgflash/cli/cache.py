@@ -47,9 +47,10 @@ def cache_command(context: click.Context, *, dsn: str | None, form: str) -> None
 @dsn_option()
 @click.pass_obj
 def mode_command(outer: str | None, *, dsn: str | None, mode: str, yes: bool) -> None:
-    """Set the mode: serve, passthrough (the cache stays warm and correct) or offline.
+    """Set the mode: serve, passthrough or offline.
 
-    Offline lasts until the server restarts.
+    In mode passthrough the cache answers no reads, but stays warm and correct. Offline lasts until
+    the server restarts.
     """
     if (
         mode == "offline"
@@ -77,9 +78,10 @@ def clear_command(outer: str | None, *, dsn: str | None, yes: bool) -> None:
 @dsn_option()
 @click.pass_obj
 def resize_command(outer: str | None, *, dsn: str | None, new_size: int) -> None:
-    """Set the size of each cache file while the server runs, and wait for completion.
+    """Set the size of each cache file, and wait until it is reached.
 
-    The maximum is pgflash.cache_size_max.  Ctrl-C ends the wait, not the resize.
+    The server keeps running. The maximum is pgflash.cache_size_max. Ctrl-C ends the wait, not the
+    resize.
     """
     with Screen() as screen:
         api.cache_resize(new_size, dsn=dsn or outer, listener=screen)

@@ -246,8 +246,8 @@ def script(shell: str, command: click.Command) -> str:
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion_command(context: click.Context, *, shell: str) -> None:
-    """Print the script by which a shell completes command lines of pgflash.
+    """Print the script by which a shell completes command lines.
 
-    In bash: eval "$(pgflash completion bash)".  After make install no shell needs this.
+    In bash: eval "$(pgflash completion bash)". After make install no shell needs this.
     """
     write_page(script(shell, context.find_root().command), None, what="")

@@ -74,10 +74,10 @@ def devices_command(
     probes: tuple[Path, ...],
     form: str,
 ) -> None:
-    """List the devices that hold the parts of a cluster on this machine.
+    """List the devices that hold the parts of a local cluster.
 
-    The parts are data, WAL, tablespaces, archive, temporary and cache files, by mount point.
-    What cannot be determined is "unknown", with the reason.
+    The parts are data, WAL, tablespaces, archive, temporary and cache files, by mount point. What
+    cannot be determined is "unknown", with the reason.
     """
     if context.invoked_subcommand is not None:
         return

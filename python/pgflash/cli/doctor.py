@@ -85,10 +85,10 @@ def doctor_command(
 @form_option()
 @paged_option
 def check_command(*, dsn: str | None, form: str) -> int:
-    """Check that pgflash itself works: its cache, its workers, its snapshots.
+    """Check that pgflash works: its cache, workers and snapshots.
 
-    Exits with 1 if something is wrong, for monitoring.  Use pgflash doctor to check the machine
-    and the server's other settings.
+    Exits with 1 if something is wrong, for monitoring. Use pgflash doctor to check the machine and
+    the server's other settings.
     """
     found = api.check(dsn=dsn)
     if form == "table":

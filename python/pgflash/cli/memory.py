@@ -46,10 +46,10 @@ _DIRECTORIES = click.option(
 @form_option()
 @click.pass_context
 def memory_command(context: click.Context, *, directories: tuple[Path, ...], form: str) -> None:
-    """List the memory of caches in /dev/shm: its owner, and whether a server uses it.
+    """List the memory of caches in /dev/shm, and who uses it.
 
-    A killed server leaves its memory for its next start, which is then warm.  Remove it if the
-    server will not be started again.  Without root, only your own is listed.
+    A killed server leaves its memory for its next start, which is then warm. Remove it if the
+    server will not be started again. Without root, only your own is listed.
     """
     context.obj = directories
     if context.invoked_subcommand is None:

@@ -73,7 +73,10 @@ _METHOD = click.option(
     epilog=examples("pgflash place table stock --on flash --dry-run"),
 )
 def place() -> None:
-    """Move a part of the cluster to another device; it can be interrupted, resumed and undone."""
+    """Move a part of the cluster to another device.
+
+    A move can be interrupted, resumed and undone.
+    """
 
 
 @place.command(
@@ -92,9 +95,10 @@ def place() -> None:
     "--start-command", default="", help="Shell command that starts it; give both or none."
 )
 def wal(*, to: str, stop_command: str, start_command: str, **common: Any) -> None:  # noqa: ANN401
-    """Move pg_wal to a folder, with a restart that is rolled back if the server does not start.
+    """Move pg_wal to a folder, with a restart of the server.
 
-    Runs on the server's machine, as the server's user or as root.
+    If the server does not start, everything is rolled back. Runs on the server's machine, as the
+    server's user or as root.
     """
     asked = partial(api.place_wal, to, stop_command=stop_command, start_command=start_command)
     _place(asked, **common)
@@ -112,7 +116,10 @@ def temp(*, to: str, **common: Any) -> None:  # noqa: ANN401
 @click.option("--leave-old", is_flag=True, help="Do not copy the existing archive.")
 @click.option("--command", default="", help="The new archive_command, if it cannot be derived.")
 def archive(*, to: str, leave_old: bool, command: str, **common: Any) -> None:  # noqa: ANN401
-    """Archive WAL to another folder without a gap (archive_command, basic_archive)."""
+    """Archive WAL to another folder without a gap.
+
+    Both archive_command and basic_archive are supported.
+    """
     _place(partial(api.place_archive, to, leave_old=leave_old, command=command), **common)
 
 
@@ -137,7 +144,10 @@ def table(
     patience: float,
     **common: Any,  # noqa: ANN401
 ) -> None:
-    """Move a table or materialized view, with TOAST, partitions and indexes."""
+    """Move a table or materialized view.
+
+    Its TOAST table, partitions and indexes move, too.
+    """
     asked = partial(api.place_table, name, to, indexes=indexes, method=method, patience_s=patience)
     _place(asked, **common)
 
@@ -147,7 +157,10 @@ def table(
 @_common("TABLESPACE|DIR")
 @_PATIENCE
 def index(*, name: str, to: str, patience: float, **common: Any) -> None:  # noqa: ANN401
-    """Move an index by rebuilding it while it is in use (REINDEX CONCURRENTLY)."""
+    """Move an index by rebuilding it while it is in use.
+
+    The command is REINDEX CONCURRENTLY.
+    """
     _place(partial(api.place_index, name, to, patience_s=patience), **common)
 
 
@@ -173,7 +186,10 @@ def database(
     patience: float,
     **common: Any,  # noqa: ANN401
 ) -> None:
-    """Move a database, object by object while it is in use, or all at once."""
+    """Move a database, object by object or all at once.
+
+    Object by object, it stays in use.
+    """
     asked = partial(
         api.place_database, name, to, offline=offline, method=method, patience_s=patience
     )

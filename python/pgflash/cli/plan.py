@@ -43,7 +43,10 @@ def plan() -> None:
 @form_option("Output format.")
 @paged_option
 def show(*, file: Path | None, form: str) -> None:
-    """Show the moves of a plan and their progress; without FILE, list the plans."""
+    """Show a plan and its progress, or list all plans.
+
+    Without FILE, the plans are listed.
+    """
     if file is None:
         _list(form)
         return
@@ -64,10 +67,10 @@ def show(*, file: Path | None, form: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--room-is-there", is_flag=True, help="Do not check free space.")
 def apply(*, file: Path, dsn: str | None, dry_run: bool, yes: bool, room_is_there: bool) -> None:
-    """Make the moves that are not made yet; resume one that was interrupted.
+    """Make the moves of a plan, or resume them.
 
-    Shows the commands that it would run, and asks for confirmation.  A plan that other users may
-    write is refused.
+    Moves that are made are left alone. Shows the commands that it would run, and asks for
+    confirmation. A plan that other users may write is refused.
     """
     found = api.plan_read(file)
     if dry_run:

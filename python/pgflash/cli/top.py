@@ -46,10 +46,11 @@ from pgflash.model.moments import print_clock
 )
 @form_option("json: one line for each reading.", forms=("table", "json"))
 def top_command(*, dsn: str | None, interval_s: float, seconds: int | None, form: str) -> None:
-    """Show what a server is doing: sessions by wait class, requests, latencies, flash cache.
+    """Show what a server does now, once a second.
 
-    In a large window, statements, waits and sessions of the last minute follow.  q quits.  If
-    the output is not a terminal, the readings are printed one by one.
+    The first lines show sessions by wait class, requests, latencies and the flash cache. In a
+    large window, statements, waits and sessions of the last minute follow. q quits. If the output
+    is not a terminal, the readings are printed one by one.
     """
     with api.top(dsn=dsn, interval_s=interval_s, readings=seconds) as watch:
         if form == "json":

@@ -16,11 +16,11 @@ from pgflash.cli.output import print_json, say, say_item
 @dsn_option()
 @form_option(forms=("text", "json"))
 def version_command(*, dsn: str | None, form: str) -> None:
-    """Show which versions of pgflash, PostgreSQL and the kernel work together.
+    """Show the versions, and whether they work together.
 
-    This command's, the library's that the server has loaded, the extension's in the database, and
-    that of the installed files.  After an upgrade it says what is left to do.  A server that
-    cannot be reached is no error.
+    The versions are those of this command, the library that the server has loaded, the extension in
+    the database, the installed files, PostgreSQL and the kernel. After an upgrade it says what is
+    left to do. A server that cannot be reached is no error.
     """
     found = api.version(dsn=dsn)
     if form == "json":
