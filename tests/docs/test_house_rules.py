@@ -116,7 +116,8 @@ BROKEN = {
     "memory_orders_have_their_reason": (
         "core/src/x.c",
         ESSAY + "/* Fences: none. */\n\nstatic int\nx(void)\n{\n"
-        "\t/* The answer, before all else. */\n\treturn atomic_load_explicit(&y, memory_order_relaxed);\n}\n",
+        "\t/* The answer, before all else. */\n"
+        "\treturn atomic_load_explicit(&y, memory_order_relaxed);\n}\n",
     ),
     "numbers_are_printed_by_one_rule": (
         "python/pgflash/report/x.py",
