@@ -67,7 +67,7 @@ def lags(facts: Sequence[ServerFacts]) -> list[int | None]:
     """Return how many bytes of WAL each standby has not replayed yet.
 
     None for a server that is no standby, or whose primary is not among these or not the only one.
-    They were asked one after the other, so that a standby may seem to be ahead.
+    They were not asked at the same moment, so a standby may seem to be ahead.
     """
     ends: dict[int | None, list[int]] = {}
     for one in facts:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """What one server of several says of itself; one that does not answer says why.
 
-A server that Patroni names was not chosen by the user but by whoever writes Patroni's store.  So
-nothing is sent there that the user meant for another host: the password of the connection string,
-of a service or of PGPASSWORD is left out, and only a line of ~/.pgpass that fits the host is used,
-by libpq's own rules.
+A server that Patroni names was not chosen by the user: anybody who can write to Patroni's store may
+have named it.  So nothing is sent there that the user meant for another host: the password of the
+connection string, of a service or of PGPASSWORD is left out, and only a line of ~/.pgpass that fits
+the host is used, by libpq's own rules.
 """
 
 import re

@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.fleet import PatroniCluster, PatroniMember
+from pgflash.model.words import duration, size
 from pgflash.trusted import ChangeableError, read_file
 
 DEFAULT_PORT = 8008
@@ -261,7 +262,7 @@ class Patroni:
             response = connection.getresponse()
             content = response.read(BODY_BYTES_MAX + 1)
         if len(content) > BODY_BYTES_MAX:
-            raise ValueError(f"its answer is longer than {BODY_BYTES_MAX:,} bytes")
+            raise ValueError(f"its answer is longer than {size(BODY_BYTES_MAX)}")
         return _Answer(status=response.status, body=content)
 
     def _authorization(self) -> dict[str, str]:
@@ -295,7 +296,7 @@ class _limited:
         self._timer.join()
         self._own.close()
         if self._ended:
-            raise TimeoutError(f"no complete answer within {self._seconds:.0f} s")
+            raise TimeoutError(f"no complete answer within {duration(self._seconds)}")
 
 
 def _no_password() -> str:

@@ -3,8 +3,8 @@
 
 Tags are configuration of the member, in its files; Patroni has no request that sets one.  Patroni
 can be started with a folder of files, which it merges.  So the tag has a file there that nothing
-else is in, and the administrator's files are never written.  Who may write to that folder can have
-Patroni run anything: only its own user and root may, which is checked.
+else is in, and the administrator's files are never written.  A user who can write to that folder
+can have Patroni run anything, so it is checked that only its own user and root can.
 """
 
 import os
