@@ -49,10 +49,9 @@ bridge_mode(const char **reason_out)
 	if (mode == FC_SERVE
 	        ? missing != NULL
 	        : reason == FC_REASON_STARTING && background_missing("pgflash"))
-		*reason_out =
-			psprintf("there is no background worker for %s: raise "
-		             "max_worker_processes",
-		             missing);
+		*reason_out = psprintf("there is no background worker for %s: raise "
+		                       "max_worker_processes",
+		                       missing);
 	else
 		*reason_out = bridge_reason_words(reason);
 	Assert(*reason_out != NULL);

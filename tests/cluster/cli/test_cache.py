@@ -10,8 +10,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from pgflash.cli import main
 from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import CachedServer, create_cached
-from support.cluster import ClusterFactory, Server
+from support.cluster import ClusterFactory
 from support.commands import failure, output
 from support.patience import eventually
 
