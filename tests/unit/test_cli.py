@@ -149,7 +149,17 @@ def test_every_command_has_help_with_an_example(
 
 @pytest.mark.parametrize(
     "words",
-    [(), ("baseline",), ("cache",), ("devices",), ("lab",), ("memory",), ("place",), ("plan",)],
+    [
+        (),
+        ("baseline",),
+        ("cache",),
+        ("devices",),
+        ("fleet",),
+        ("lab",),
+        ("memory",),
+        ("place",),
+        ("plan",),
+    ],
 )
 def test_a_window_of_80_columns_shows_what_each_command_does_in_full(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

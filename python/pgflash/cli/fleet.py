@@ -137,7 +137,7 @@ def _patroni_option(*, required: bool) -> Callable[[_Function], _Function]:
     ),
 )
 def fleet_command() -> None:
-    """See the servers of a cluster side by side, and switch over to a warm one.
+    """See a cluster's servers, and switch over to a warm one.
 
     Nothing here delays or prevents a failover.
     """
@@ -165,7 +165,9 @@ def status_command(
     access: api.PatroniAccess,
     form: str,
 ) -> None:
-    """Show the members of a cluster: role, lag, cache, warmth, and settings that differ.
+    """Show the members of a cluster side by side.
+
+    Shows role, lag, cache, warmth, and settings that differ.
 
     With --patroni, the members are those that Patroni lists, and their servers are connected to at
     the addresses that it has for them, which are shown.  The only passwords that are sent there are
@@ -224,10 +226,10 @@ def switchover_command(
     yes: bool,
     access: api.PatroniAccess,
 ) -> None:
-    """Wait until a standby is warm, then have Patroni switch over to it.
+    """Wait until a standby is warm, then switch over to it.
 
-    Until then nothing is changed: Ctrl-C ends the wait and leaves nothing behind, and so does a
-    failover in the meantime.  Once Patroni was asked, it goes on.
+    Patroni makes the switchover. Until then nothing is changed: Ctrl-C ends the wait and leaves
+    nothing behind, and so does a failover in the meantime. Once Patroni was asked, it goes on.
     """
     whom = f'"{candidate}"' if candidate else "the first standby that is"
     if not yes and not confirm(f"Switch over to {whom} {percent(when_warm)} warm?"):
@@ -281,10 +283,10 @@ def tag_command(
     every: timedelta | None,
     access: api.PatroniAccess,
 ) -> None:
-    """Keep the tag pgflash_warm of a member of Patroni as its cache is.
+    """Set the tag pgflash_warm of a member, as its cache is.
 
-    Load balancers ask for it: GET /replica?tag_pgflash_warm=true answers 200 while the replica is
-    warm.  Run it beside Patroni, as its user; Patroni must have been started with a folder of
+    Load balancers ask Patroni for it: GET /replica?tag_pgflash_warm=true answers 200 while the
+    replica is warm.  Run it beside Patroni, as its user; Patroni must have been started with a folder of
     configuration files.  A primary is warm.
     """
     while True:
