@@ -52,7 +52,17 @@ _POSTGRES_HEADER = re.compile(
     r"|postmaster|replication|rewrite|storage|tcop|utils)/"
 )
 #: Rooms of the extension: all, and those whose code runs in any process at any instant.
-_ROOMS = {"account", "bridge", "hooks", "policy", "sampler", "server", "snapshot", "statement"}
+_ROOMS = {
+    "account",
+    "bridge",
+    "hooks",
+    "load",
+    "policy",
+    "sampler",
+    "server",
+    "snapshot",
+    "statement",
+}
 _ANYWHERE = {"account", "hooks"}
 _CORE_HEADER = re.compile(r"(^|/)fcache/")
 

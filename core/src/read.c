@@ -96,6 +96,15 @@ fc_read_look_up(FcCache *cache, const FcFile *file, uint32_t block,
 	           : FC_MISS;
 }
 
+FcStatus
+fc_read_ticket(FcCache *cache, const FcFile *file, uint32_t block,
+               FcTicket *ticket)
+{
+	FcSeen seen;
+
+	return fc_read_look_up(cache, file, block, ticket, &seen);
+}
+
 /* Has nothing changed since the look-up?  Then the page is valid. */
 static bool
 read_holds(FcCache *cache, const FcTicket *ticket, const FcSeen *seen)

@@ -30,6 +30,14 @@ CREATE FUNCTION pgflash_cache_clear() RETURNS void
 AS 'MODULE_PATHNAME', 'pgflash_cache_clear'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
+CREATE FUNCTION pgflash_cache_load(relation regclass, indexes boolean DEFAULT true) RETURNS bigint
+AS 'MODULE_PATHNAME', 'pgflash_cache_load'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+CREATE FUNCTION pgflash_cache_load_cancel(relation regclass DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'pgflash_cache_load_cancel'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
 CREATE FUNCTION pgflash_drive_writes_per_day(capacity_bytes bigint) RETURNS double precision
 AS 'MODULE_PATHNAME', 'pgflash_drive_writes_per_day'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
@@ -136,6 +144,10 @@ COMMENT ON FUNCTION pgflash_cache_set_mode(text) IS
 	'Changes the mode of the cache for all sessions at once: serve, passthrough or offline. Offline lasts until the server restarts.';
 COMMENT ON FUNCTION pgflash_cache_clear() IS
 	'Drops every block from the cache.';
+COMMENT ON FUNCTION pgflash_cache_load(regclass, boolean) IS
+	'Loads a relation into the cache, in the background: with its partitions, or the tables that inherit from it, their TOAST tables and, unless indexes is false, their indexes. Returns how many blocks they have.';
+COMMENT ON FUNCTION pgflash_cache_load_cancel(regclass) IS
+	'Cancels loading of a relation of the current database (without its indexes) or, if the argument is null, of all, and returns how many files were not loaded to their end.';
 COMMENT ON FUNCTION pgflash_drive_writes_per_day(bigint) IS
 	'Drive writes per day: how many times a day flash of this capacity (all cache files'' drives together) is written in full, judged by the last 24 hours or the time since the cache files were created; null before anything is known.';
 COMMENT ON FUNCTION pgflash_snapshot() IS
@@ -157,6 +169,8 @@ COMMENT ON FUNCTION pgflash_wait_class(text, text, text) IS
 REVOKE ALL ON FUNCTION pgflash_cache_set_mode(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_clear() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_statements_reset() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_cache_load(regclass, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_cache_load_cancel(regclass) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_drive_writes_per_day(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_drive_writes_per_day(bigint) TO pg_monitor;
 

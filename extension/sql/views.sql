@@ -518,6 +518,68 @@ REVOKE ALL ON pgflash_cache_devices FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_cache_devices_rows() TO pg_monitor;
 GRANT SELECT ON pgflash_cache_devices TO pg_monitor;
 
+CREATE FUNCTION pgflash_cache_load_progress_rows(
+	OUT load_id bigint,
+	OUT relation_oid oid,
+	OUT tablespace oid,
+	OUT database oid,
+	OUT filenode oid,
+	OUT state text,
+	OUT state_reason text,
+	OUT blocks_total bigint,
+	OUT blocks_done bigint,
+	OUT blocks_cached bigint,
+	OUT blocks_loaded bigint,
+	OUT blocks_refused bigint,
+	OUT queued_at timestamptz,
+	OUT started_at timestamptz,
+	OUT ended_at timestamptz
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_cache_load_progress_rows'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10;
+
+CREATE VIEW pgflash_cache_load_progress AS SELECT * FROM pgflash_cache_load_progress_rows();
+
+COMMENT ON FUNCTION pgflash_cache_load_progress_rows() IS
+	'What the view pgflash_cache_load_progress shows.';
+COMMENT ON VIEW pgflash_cache_load_progress IS
+	'Progress of pgflash_cache_load(): a row for each file that is waiting or being loaded, and for those that were loaded last. No rows without a cache.';
+COMMENT ON COLUMN pgflash_cache_load_progress.load_id IS
+	'Number of the request; files are loaded in this order.';
+COMMENT ON COLUMN pgflash_cache_load_progress.relation_oid IS
+	'OID of the relation in its database.';
+COMMENT ON COLUMN pgflash_cache_load_progress.tablespace IS
+	'OID of the file''s tablespace.';
+COMMENT ON COLUMN pgflash_cache_load_progress.database IS
+	'OID of the database; 0 for relations shared by all databases.';
+COMMENT ON COLUMN pgflash_cache_load_progress.filenode IS
+	'Number of the file, as in pg_class.relfilenode.';
+COMMENT ON COLUMN pgflash_cache_load_progress.state IS
+	'waiting, loading, done, cancelled, or failed: the file could not be read, for instance because the relation was rewritten or dropped.';
+COMMENT ON COLUMN pgflash_cache_load_progress.state_reason IS
+	'Why it failed, or why nothing is being loaded at present.';
+COMMENT ON COLUMN pgflash_cache_load_progress.blocks_total IS
+	'Blocks of the file when it was requested.';
+COMMENT ON COLUMN pgflash_cache_load_progress.blocks_done IS
+	'Blocks that were looked at: the sum of the next three.';
+COMMENT ON COLUMN pgflash_cache_load_progress.blocks_cached IS
+	'Blocks that were in the cache already.';
+COMMENT ON COLUMN pgflash_cache_load_progress.blocks_loaded IS
+	'Blocks that were read from the file and added to the cache.';
+COMMENT ON COLUMN pgflash_cache_load_progress.blocks_refused IS
+	'Blocks that were not added: the cache is full of blocks that are used more, the relation has the policy none, or the block changed meanwhile.';
+COMMENT ON COLUMN pgflash_cache_load_progress.queued_at IS
+	'When it was requested.';
+COMMENT ON COLUMN pgflash_cache_load_progress.started_at IS
+	'When its first block was read; null before that.';
+COMMENT ON COLUMN pgflash_cache_load_progress.ended_at IS
+	'When it was done, cancelled or failed; null before that.';
+REVOKE ALL ON FUNCTION pgflash_cache_load_progress_rows() FROM PUBLIC;
+REVOKE ALL ON pgflash_cache_load_progress FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION pgflash_cache_load_progress_rows() TO pg_monitor;
+GRANT SELECT ON pgflash_cache_load_progress TO pg_monitor;
+
 COMMENT ON TABLE pgflash_cache_policies IS
 	'Policies set with pgflash_set_cache_policy(). Part of dumps; only that function should change it.';
 COMMENT ON COLUMN pgflash_cache_policies.relation IS

@@ -79,7 +79,8 @@ enum
 	FC_BREAK_NAMES_LOCK,   /* who asks for a file's name locks the names */
 	FC_BREAK_URING_END,    /* a read by io_uring has ended before it fills */
 	FC_BREAK_URING_HELD,   /* ... that is held is finished by any process */
-	FC_BREAK_URING_AGAIN   /* ... if again, with the whole deadline */
+	FC_BREAK_URING_AGAIN,  /* ... if again, with the whole deadline */
+	FC_BREAK_LOAD_TICKET   /* a loaded block's ticket is older than its read */
 };
 
 #ifndef FC_BREAK

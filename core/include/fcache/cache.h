@@ -330,6 +330,14 @@ extern FC_MUST_CHECK bool fc_read_begin(FcCache *cache, const FcFile *file,
 extern FC_MUST_CHECK bool fc_read_under_way(FcCache *cache, const FcFile *file,
                                             uint32_t block);
 
+/*
+ * Look a block up without reading it.  FC_MISS: it is not cached, and the
+ * ticket permits a fill; FC_OK: it is cached; else as fc_read().  For reads
+ * that no query asked for: nothing is counted.
+ */
+extern FC_MUST_CHECK FcStatus fc_read_ticket(FcCache *cache, const FcFile *file,
+                                             uint32_t block, FcTicket *ticket);
+
 /* Is the entry that served this hit still there, unchanged? */
 extern bool fc_read_hit_holds(const FcCache *cache, const FcTicket *ticket);
 

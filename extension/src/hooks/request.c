@@ -303,17 +303,19 @@ request_serve(const Call *call, OpenFile *entry, const Run *run, FillPlan *plan)
  * Cache what the disk returned, unless PostgreSQL is about to reject the page:
  * the next read may return the correct block and has to reach the disk.
  */
-static void
-fill(const FcFile *file, const FcTicket *ticket, void *page)
+bool
+request_fill_block(const FcFile *file, const FcTicket *ticket, void *page)
 {
 	uint32_t block = file->id.segment * runtime.segment_blocks + ticket->block;
 
 	FC_ASSERT(ticket->file != FC_FILE_NONE &&
 	          ticket->block < runtime.segment_blocks);
 	if (!FC_BROKEN(INVALID_PAGE) && !runtime.page_valid(page, block))
+	{
 		fc_count(&runtime.cache, FC_COUNT_insert_skip_invalid, 1);
-	else
-		fc_fill(&runtime.cache, ticket, page);
+		return false;
+	}
+	return fc_fill(&runtime.cache, ticket, page) == FC_OK;
 }
 
 /* Negative control: what happens if the ticket is taken too late. */
@@ -341,6 +343,6 @@ request_fill(const FcFile *file, const FillPlan *plan, void *const page[],
 		if (FC_BROKEN(TICKET_AFTER))
 			ticket = ticket_of_now(file, &ticket);
 		if (got >= (ssize_t) (block + 1) * FC_BLOCK_SIZE)
-			fill(file, &ticket, page[block]);
+			(void) request_fill_block(file, &ticket, page[block]);
 	}
 }

@@ -197,6 +197,28 @@ const RowType cache_devices_columns = {
 	}
 };
 
+const RowType cache_load_progress_columns = {
+	.arguments = 0,
+	.count = CACHE_LOAD_PROGRESS_COLUMNS,
+	.columns = (const RowColumn[]){
+		{ "load_id", INT8OID },
+		{ "relation_oid", OIDOID },
+		{ "tablespace", OIDOID },
+		{ "database", OIDOID },
+		{ "filenode", OIDOID },
+		{ "state", TEXTOID },
+		{ "state_reason", TEXTOID },
+		{ "blocks_total", INT8OID },
+		{ "blocks_done", INT8OID },
+		{ "blocks_cached", INT8OID },
+		{ "blocks_loaded", INT8OID },
+		{ "blocks_refused", INT8OID },
+		{ "queued_at", TIMESTAMPTZOID },
+		{ "started_at", TIMESTAMPTZOID },
+		{ "ended_at", TIMESTAMPTZOID },
+	}
+};
+
 const RowType cache_policy_columns = {
 	.arguments = 0,
 	.count = CACHE_POLICY_COLUMNS,

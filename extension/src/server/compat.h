@@ -50,10 +50,18 @@
 #include "utils/relmapper.h"
 #if PG_VERSION_NUM >= 160000
 typedef RelFileLocator CompatFile;
+#define COMPAT_FILE_OF(relation)     ((relation)->rd_locator)
+#define COMPAT_FILE_TABLESPACE(file) ((file).spcOid)
+#define COMPAT_FILE_DATABASE(file)   ((file).dbOid)
+#define COMPAT_FILE_NUMBER(file)     ((file).relNumber)
 #define compat_mapped_file(path, relation)                                     \
 	RelationMapOidToFilenumberForDatabase(path, relation)
 #else
 typedef RelFileNode CompatFile;
+#define COMPAT_FILE_OF(relation)     ((relation)->rd_node)
+#define COMPAT_FILE_TABLESPACE(file) ((file).spcNode)
+#define COMPAT_FILE_DATABASE(file)   ((file).dbNode)
+#define COMPAT_FILE_NUMBER(file)     ((file).relNode)
 #define compat_mapped_file(path, relation)                                     \
 	RelationMapOidToFilenodeForDatabase(path, relation)
 #endif
@@ -85,8 +93,10 @@ compat_smgr(CompatFile file)
 
 /* A page aligned as the kernel requires for reads. */
 #if PG_VERSION_NUM >= 160000
+#define COMPAT_IO_ALIGN PG_IO_ALIGN_SIZE
 typedef PGIOAlignedBlock CompatPage;
 #else
+#define COMPAT_IO_ALIGN 4096
 typedef PGAlignedBlock CompatPage;
 #endif
 

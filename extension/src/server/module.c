@@ -12,7 +12,8 @@
  * it, and what it must never do.  They differ in what they include:
  *
  *	libc and core only	hooks/, account/
- *	PostgreSQL			server/, policy/, sampler/, snapshot/, statement/
+ *	PostgreSQL			server/, load/, policy/, sampler/, snapshot/,
+ *						statement/
  *	both				bridge/
  *
  * A hook may run anywhere: in the postmaster, in a critical section, in a
@@ -31,6 +32,7 @@
 #include "miscadmin.h"
 
 #include "bridge/bridge.h"
+#include "load/load.h"
 #include "policy/relation_policy.h"
 #include "sampler/sampler.h"
 #include "server/background.h"
@@ -55,6 +57,7 @@ install_cache(void)
 	policy_worker_register();
 	policy_commands_install();
 	relation_policy_install();
+	load_install();
 }
 
 void

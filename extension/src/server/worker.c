@@ -33,6 +33,7 @@
 #include "bridge/bridge.h"
 #include "bridge/bridge_cache_policy.h"
 #include "bridge/bridge_runtime.h"
+#include "load/load.h"
 #include "server/background.h"
 #include "server/benefit.h"
 #include "settings.h"
@@ -122,6 +123,7 @@ pgflash_worker_main(Datum argument)
 		loading = bridge_load();
 		again_ms = bridge_tick();
 		benefit_note();
+		load_worker_tick();
 
 		(void) WaitLatch(MyLatch,
 		                 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

@@ -286,8 +286,8 @@ def tag_command(
     """Set the tag pgflash_warm of a member, as its cache is.
 
     Load balancers ask Patroni for it: GET /replica?tag_pgflash_warm=true answers 200 while the
-    replica is warm.  Run it beside Patroni, as its user; Patroni must have been started with a folder of
-    configuration files.  A primary is warm.
+    replica is warm.  Run it beside Patroni, as its user; Patroni must have been started with a
+    folder of configuration files.  A primary is warm.
     """
     while True:
         begin = time.monotonic()
