@@ -12,7 +12,7 @@
 #include "datatype/timestamp.h"
 
 /* As many files may be waiting or being loaded, or were loaded last. */
-#define LOAD_FILES_MAX 1024
+#define LOAD_FILES_MAX 512
 
 typedef enum LoadState
 {

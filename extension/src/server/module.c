@@ -57,7 +57,6 @@ install_cache(void)
 	policy_worker_register();
 	policy_commands_install();
 	relation_policy_install();
-	load_install();
 }
 
 void
@@ -77,6 +76,7 @@ _PG_init(void)
 		statement_install();
 		statement_explain_install();
 		benefit_install();
+		load_install();
 		if (bridge_wanted())
 			install_cache();
 	}
