@@ -34,6 +34,9 @@ NOT_OF_CACHE = {
     "pgflash.snapshot_retention",
     "pgflash.sample_rate",
     "pgflash.sample_memory",
+    "pgflash.statements_max",
+    "pgflash.track_statements",
+    "pgflash.load_rate",
 }
 
 
