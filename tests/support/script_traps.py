@@ -28,7 +28,7 @@ TYPES = [
     *("bool", "name", "int4", "int8", "oid", "float8", "numeric", "text", "regclass"),
     *("timestamptz", "interval", "anyelement"),
 ]
-_SHORT = {"bigint": "int8", "integer": "int4", "double precision": "float8"}
+_SHORT = {"bigint": "int8", "integer": "int4", "double precision": "float8", "boolean": "bool"}
 _COMPARE = {"=", "<>", "<", "<=", ">", ">="}
 
 #: The return type that a trap needs to be taken for PostgreSQL's own; otherwise text.
@@ -90,7 +90,7 @@ def declared_by(script: str) -> dict[str, Declared]:
     """Return the functions that a script creates."""
     found = {}
     for name, text in re.findall(r"^CREATE FUNCTION (\w+)\((.*?)\)[ \n]", script, re.S | re.M):
-        arguments = [one.strip() for one in text.split(",") if one.strip()]
+        arguments = [one.split(" DEFAULT ")[0].strip() for one in text.split(",") if one.strip()]
         inputs = [one.removeprefix("IN ") for one in arguments if not one.startswith("OUT ")]
         types = [one if " " not in one else one.split(" ", 1)[1] for one in inputs]
         found[name] = Declared(
