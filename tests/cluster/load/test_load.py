@@ -86,15 +86,21 @@ def test_a_table_is_loaded_with_its_partitions_texts_and_indexes(
     assert {row[2]: row[3] for row in loaded} == files
     for state, _reason, _oid, total, done, there, added, refused in loaded:
         assert (state, done, there + added + refused) == ("done", total, total)
-    # The cache has room for all; this session itself reads a few catalog blocks.
-    assert sum(row[7] for row in loaded) == 0
-    for oid, blocks in files.items():
-        there = worker.execute("select from pgflash_cache_blocks(%s)", [oid]).fetchall()
-        assert len(there) >= blocks
     after = cached.view()
     assert after["inserts"] - before["inserts"] >= sum(row[6] for row in loaded) > 0
     # No query asked for these blocks.
     assert after["hits"] + after["misses"] - before["hits"] - before["misses"] < len(files) * 20
+
+    def all_cached() -> bool:
+        """A block that is written meanwhile, as by autovacuum, is not added: ask again."""
+        worker.execute("select pgflash_cache_load('orders')")
+        until(lambda: finished(worker))
+        return all(
+            len(worker.execute("select from pgflash_cache_blocks(%s)", [oid]).fetchall()) >= blocks
+            for oid, blocks in files.items()
+        )
+
+    until(all_cached)
     assert_never_stale(
         cached,
         compared_min=200,
