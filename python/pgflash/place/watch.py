@@ -15,7 +15,7 @@ import psycopg
 
 from pgflash.errors import PgflashError
 from pgflash.machine.processes import Process
-from pgflash.place.cluster import Cluster
+from pgflash.place.cluster import Cluster, said_no
 from pgflash.place.journal import Steps
 from pgflash.place.relations import Relation
 
@@ -32,9 +32,13 @@ select phase, coalesce(nullif(blocks_total, 0), tuples_total), case when blocks_
 def watched(cluster: Cluster, relation: Relation, steps: Steps) -> Iterator[None]:
     """Report the progress of the statement that our session runs to the listener."""
     pid = cluster.session(relation.database).info.backend_pid
+    process = Process(pid)
+    # Asked here: our session is not the thread's.
+    with said_no("look where the server is"):
+        before = _copied(process) if cluster.is_local else None
     over = threading.Event()
     thread = threading.Thread(
-        target=_watch, args=(cluster, relation, steps, pid, over), daemon=True
+        target=_watch, args=(cluster, relation, steps, process, before, over), daemon=True
     )
     thread.start()
     try:
@@ -45,16 +49,21 @@ def watched(cluster: Cluster, relation: Relation, steps: Steps) -> Iterator[None
 
 
 def _watch(
-    cluster: Cluster, relation: Relation, steps: Steps, pid: int, over: threading.Event
+    cluster: Cluster,
+    relation: Relation,
+    steps: Steps,
+    process: Process,
+    before: float | None,
+    over: threading.Event,
 ) -> None:
-    process = Process(pid)
-    before = _copied(process) if cluster.is_local else None
     with (
         contextlib.suppress(psycopg.Error, PgflashError),
         cluster.fresh(relation.database) as session,
     ):
         while not over.wait(_EVERY_S):
-            row = session.execute(_PROGRESS, (pid,)).fetchone() if relation.is_index else None
+            row = None
+            if relation.is_index:
+                row = session.execute(_PROGRESS, (process.pid,)).fetchone()
             if row is None:
                 now = _copied(process) if before is not None else None
                 if before is not None and now is not None:
