@@ -8,13 +8,16 @@ separately: a pooler drops what is in the connection's options.  Everything that
 schema (the extension's, pg_stat_statements') is qualified.  A pooler may give the next statement to
 another session of the server, so every function is qualified, too, and no operator needs a cast to
 be found.  The same holds for functions of the extension: anybody who may create objects in its
-schema can add one of the same name that matches the arguments better.
+schema can add one of the same name that matches the arguments better.  And anybody can take a name
+that the installed version of the extension does not have: require_own() comes before each query
+that a version may not answer.
 
 An exception of psycopg becomes a PgflashError that says what to do next: a server that does not
 answer, a server that is too old, a role without the rights.
 """
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, LiteralString, NamedTuple, Self, TypeAlias, cast
 
@@ -143,6 +146,37 @@ def find_extension(connection: Connection, name: str = "pgflash") -> Extension |
     """Return an extension of this database, or None if it is not there."""
     found = connection.execute(_EXTENSION, (name,)).fetchone()
     return None if found is None else Extension(str(found[0]), str(found[1]))
+
+
+_OWN_NAMES = """
+select coalesce(c.relname, p.proname)
+  from pg_catalog.pg_depend d
+  join pg_catalog.pg_extension e on e.oid = d.refobjid
+  left join pg_catalog.pg_class c
+    on c.oid = d.objid and d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid
+  left join pg_catalog.pg_proc p
+    on p.oid = d.objid and d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid
+ where d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass::pg_catalog.oid
+   and d.deptype = 'e'::pg_catalog."char" and e.extname = 'pgflash'::pg_catalog.name
+"""
+
+
+def own_names(connection: Connection) -> frozenset[str]:
+    """Return the names of the extension's tables, views and functions in this database."""
+    return frozenset(str(name) for (name,) in connection.execute(_OWN_NAMES) if name)
+
+
+def require_own(connection: Connection, text: str) -> None:
+    """Refuse a query of something that this version of the extension does not have.
+
+    TEXT is the query with the schema left open, as {schema} or {}.  Somebody else may have made
+    what has the name, to be run with our rights.  Raises UndefinedObject, as the server would.
+    """
+    lacking = {*re.findall(r"\}\.(pgflash_\w+)", text)} - own_names(connection)
+    if lacking:
+        raise psycopg.errors.UndefinedObject(
+            f"this version of the extension does not have {', '.join(sorted(lacking))}"
+        )
 
 
 _ENOUGH = "The role needs pg_monitor: GRANT pg_monitor TO role_name;"

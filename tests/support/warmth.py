@@ -26,6 +26,7 @@ create view pgflash_cache_warmth as
     select t.warmth, 60.0::float8 as to_go_s, 5.0::float8 as list_age_s
       from told_warmth t where t.port = inet_server_port();
 grant select on pgflash_cache_warmth to pg_monitor;
+alter extension pgflash add view pgflash_cache_warmth;
 """
 
 

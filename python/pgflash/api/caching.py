@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 
 from pgflash.errors import PgflashError
 from pgflash.progress import Listener
-from pgflash.session import Connection, connect, find_extension, said
+from pgflash.session import Connection, connect, find_extension, require_own, said
 
 #: What these functions need.
 _SUPERUSER = "Connect as a superuser."
@@ -97,6 +97,7 @@ def _rows(connection: Connection, query: str, *values: str) -> list[Mapping[str,
             "the extension pgflash is not in this database",
             hint="Name a database that has it (-d), or CREATE EXTENSION pgflash in this one.",
         )
+    require_own(connection, query)
     with connection.cursor(row_factory=dict_row) as cursor:
         return list(
             cursor.execute(

@@ -196,11 +196,17 @@ def fleet_tag(
 
     PATH is a file of ours in the folder of configuration files of the member's Patroni; PATRONI is
     the URL of that member, DSN its server.  A primary is warm.  A member that is not as warm as
-    WHEN_WARM any more keeps the tag for 5 % more.
+    WHEN_WARM any more keeps the tag for 5 % more.  FleetError, and no tag, for a standby that can
+    never say how warm it is; one that was called warm is not any more.
     """
     asked = Patroni([patroni], access)
     facts = read_member(dsn or "")
     before = read_tag(path)
+    if facts.in_recovery and facts.why_no_warmth and not before:
+        raise FleetError(
+            f"how warm this standby is, is not known: {facts.why_no_warmth}",
+            hint="Patroni was told nothing.",
+        )
     is_warm, reason = _is_warm(facts, when_warm, was_warm=bool(before))
     changed = before is not is_warm or asked.tags().get(TAG) != _word(is_warm)
     if changed:

@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from pgflash.model.doctor import CacheFacts
-from pgflash.session import Connection, find_extension
+from pgflash.session import Connection, find_extension, require_own
 
 _CACHE = "select * from {schema}.pgflash_cache"
 _DEVICES = "select * from {schema}.pgflash_cache_devices"
@@ -75,5 +75,6 @@ def read_pgflash(connection: Connection) -> PgflashState:
 
 
 def _rows(connection: Connection, schema: sql.Identifier, query: str) -> list[Mapping[str, object]]:
+    require_own(connection, query)
     with connection.cursor(row_factory=dict_row) as cursor:
         return list(cursor.execute(sql.SQL(query).format(schema=schema)).fetchall())

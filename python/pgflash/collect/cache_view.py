@@ -21,7 +21,7 @@ from pgflash.model.cache_view import (
     WriteBudget,
 )
 from pgflash.model.live import LiveServer
-from pgflash.session import Connection, said
+from pgflash.session import Connection, require_own, said
 
 RELATIONS_MAX = 50
 POLICIES_MAX = 100
@@ -103,17 +103,18 @@ class _Asking:
         self.missing: dict[str, str] = {}
 
     def tuples(self, what: str, text: str, *, limit: int = 0) -> list[tuple[Any, ...]]:
-        query = sql.SQL(text).format(schema=self._schema, limit=sql.Literal(limit))
-        return self._execute(what, query)[1]
+        return self._execute(what, text, limit=sql.Literal(limit))[1]
 
     def rows(self, what: str, text: str) -> list[ViewRow]:
-        names, found = self._execute(what, sql.SQL(text).format(schema=self._schema))
+        names, found = self._execute(what, text)
         return [dict(zip(names, map(_cell, row), strict=True)) for row in found]
 
     def _execute(
-        self, what: str, query: sql.Composed
+        self, what: str, text: str, **parts: sql.Literal
     ) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
         try:
+            require_own(self._connection, text)
+            query = sql.SQL(text).format(schema=self._schema, **parts)
             cursor = self._connection.execute(query)
             return [one.name for one in cursor.description or ()], cursor.fetchall()
         except (

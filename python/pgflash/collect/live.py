@@ -27,7 +27,7 @@ from pgflash.machine.host import core_count
 from pgflash.model.counters import COUNTERS
 from pgflash.model.live import Flow, LiveServer, Reading, WaitTime
 from pgflash.model.waits import FOREGROUND, WaitClass, wait_class
-from pgflash.session import Connection, SessionError, find_extension, said
+from pgflash.session import Connection, SessionError, find_extension, require_own, said
 
 #: A statement of ours that takes longer than this is abandoned, and the reading with it.
 STATEMENT_TIMEOUT_MS = 5000
@@ -310,6 +310,7 @@ def _unknown(connection: Connection, schema: str, version: str) -> dict[str, str
             query = sql.SQL(text).format(schema=own)
             values = (None, None) if "%s" in text else ()
             try:
+                require_own(connection, text)
                 connection.execute(
                     sql.SQL("select from ({}) as asked limit 0").format(query), values
                 )

@@ -18,7 +18,15 @@ from psycopg.rows import dict_row
 
 from pgflash.errors import PgflashError
 from pgflash.model.fleet import ServerFacts
-from pgflash.session import Connection, Extension, connect, find_extension, parse_dsn, said
+from pgflash.session import (
+    Connection,
+    Extension,
+    connect,
+    find_extension,
+    parse_dsn,
+    require_own,
+    said,
+)
 
 #: For one server of several: the others are not kept waiting by it.
 CONNECT_TIMEOUT_S = 5
@@ -152,6 +160,7 @@ def _cache(connection: Connection, *, loaded: bool) -> tuple[str, _Row, _Row, st
 def _row(connection: Connection, extension: Extension, query: str) -> tuple[_Row, str]:
     """Return a view's row, or why it cannot be read."""
     try:
+        require_own(connection, query)
         with connection.cursor(row_factory=dict_row) as cursor:
             cursor.execute(sql.SQL(query).format(sql.Identifier(extension.schema)))
             return cursor.fetchone() or {}, ""

@@ -19,7 +19,7 @@ from pgflash.model.snapshot import (
     SnapshotError,
     SnapshotHead,
 )
-from pgflash.session import Connection, connect, find_extension, said
+from pgflash.session import Connection, connect, find_extension, own_names, require_own, said
 from pgflash.store.section import decode_section
 
 _MAY_DROP = (
@@ -120,8 +120,7 @@ class PgStore:
     def baselines(self) -> tuple[Baseline, ...]:
         """Return the periods that are kept under a name; none of an extension before 0.2."""
         with said("read the baselines"):
-            table = sql.Identifier(self._schema, "pgflash_baselines").as_string(self._connection)
-            ((known,),) = self._query("select pg_catalog.to_regclass(%s) is not null", table)
+            known = "pgflash_baselines" in own_names(self._connection)
             rows = (
                 self._query(
                     "select name, begin_id, end_id, kept_at from {schema}.pgflash_baselines "
@@ -161,6 +160,7 @@ class PgStore:
         self.close()
 
     def _query(self, text: str, *values: object) -> Sequence[tuple[Any, ...]]:
+        require_own(self._connection, text)
         query = sql.SQL(text).format(schema=sql.Identifier(self._schema))
         return self._connection.execute(query, values).fetchall()
 

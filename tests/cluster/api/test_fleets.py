@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgflash import api
+from pgflash.errors import PgflashError
 from pgflash.progress import Listener
 from pgflash_lab.postgres import PgInstall
 from support.patience import until
@@ -224,6 +225,30 @@ def test_a_server_that_does_not_answer_is_not_called_warm(
         )
     assert not found.is_warm
     assert member.status(WARM) == 503
+
+
+def test_a_standby_whose_extension_does_not_tell_its_warmth_gets_no_tag(
+    fleet: PatroniCluster, tmp_path: Path
+) -> None:
+    """A view of the same name that is not the extension's is anybody's."""
+    member, path = fleet.replicas()[0], tmp_path / "90-pgflash.yml"
+
+    def refused() -> bool:
+        try:
+            api.fleet_tag(path, patroni=member.url, dsn=member.conninfo(user="watcher"))
+        except api.FleetError as error:
+            return "does not have pgflash_cache_warmth" in error.message
+        except PgflashError:  # not replicated yet: Patroni does not read this file
+            path.unlink()
+        return False
+
+    with fleet.leader().connect() as leader:
+        leader.execute("alter extension pgflash drop view pgflash_cache_warmth")
+        try:
+            until(refused)
+        finally:
+            leader.execute("alter extension pgflash add view pgflash_cache_warmth")
+    assert not path.exists()
 
 
 def test_a_file_that_patroni_does_not_read_is_noticed(
