@@ -27,6 +27,7 @@
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -102,10 +103,19 @@ catalog_remedy(CatalogExtension here)
 	                              "database.";
 }
 
-Oid
-catalog_extension(void)
+CatalogExtension
+catalog_lock(LOCKMODE mode)
 {
-	return catalog_look().oid;
+	CatalogExtension here = catalog_look();
+	Oid locked = InvalidOid;
+
+	while (OidIsValid(here.oid) && here.oid != locked)
+	{
+		locked = here.oid;
+		LockDatabaseObject(ExtensionRelationId, locked, 0, mode);
+		here = catalog_look();
+	}
+	return here;
 }
 
 Oid

@@ -9,6 +9,8 @@
 
 #include "postgres.h"
 
+#include "storage/lockdefs.h"
+
 #define CATALOG_EXTENSION "pgflash"
 
 typedef struct CatalogExtension
@@ -28,8 +30,12 @@ extern bool catalog_is_newer(CatalogExtension here);
 /* A hint: what to do where SQL and library do not fit. */
 extern const char *catalog_remedy(CatalogExtension here);
 
-/* Its OID; InvalidOid if it is not installed. */
-extern Oid catalog_extension(void);
+/*
+ * The same, with a lock on the extension until the transaction ends.  DROP
+ * EXTENSION locks the extension first and its objects in any order, so who
+ * uses several of them without this lock can end in a deadlock.
+ */
+extern CatalogExtension catalog_lock(LOCKMODE mode);
 
 /* The schema of its objects; InvalidOid if it is not installed. */
 extern Oid catalog_schema(void);

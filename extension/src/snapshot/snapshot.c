@@ -32,13 +32,11 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -107,19 +105,12 @@ set_settings(void)
 static void
 take_turns(Snapshooting *now)
 {
-	CatalogExtension here;
-	Oid seen;
+	CatalogExtension here = catalog_lock(ShareRowExclusiveLock);
 
-	do
-	{
-		seen = catalog_extension();
-		if (!OidIsValid(seen))
-			ereport(ERROR,
-			        (errcode(ERRCODE_UNDEFINED_OBJECT),
-			         errmsg("the extension pgflash is not in this database")));
-		LockDatabaseObject(ExtensionRelationId, seen, 0, ShareRowExclusiveLock);
-		here = catalog_look();
-	} while (seen != here.oid);
+	if (!OidIsValid(here.oid))
+		ereport(ERROR,
+		        (errcode(ERRCODE_UNDEFINED_OBJECT),
+		         errmsg("the extension pgflash is not in this database")));
 	if (!here.is_current)
 		ereport(ERROR,
 		        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

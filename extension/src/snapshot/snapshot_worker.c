@@ -171,7 +171,7 @@ carry_out(void (*work)(void), const char *doing)
 
 	Assert(!IsTransactionState());
 	begin(doing);
-	here = catalog_look();
+	here = catalog_lock(AccessShareLock);
 	if (here.is_current)
 	{
 		Rights before = rights_as_owner(here.owner);

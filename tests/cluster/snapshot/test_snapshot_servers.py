@@ -123,6 +123,49 @@ def test_the_schedule_finds_its_database_keeps_time_and_forgets(
         assert eventually(lambda: 'keeping snapshots in database "postgres"' in server.log_text())
 
 
+#: Does DROP EXTENSION wait, does a visitor wait for a table, does DROP EXTENSION hold one?
+LOCKS = """
+select bool_or(not granted and pid = {drop}),
+       bool_or(not granted and relation is not null and backend_type ~ '^pgflash snapshot'),
+       bool_or(granted and relation is not null and pid = {drop} and mode = 'AccessExclusiveLock')
+  from pg_locks join pg_stat_activity using (pid)
+"""
+
+
+@every_major
+def test_dropping_the_extension_waits_for_a_snapshot_before_it_locks_a_table(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """Otherwise each of both could hold what the other waits for: a deadlock."""
+    server = cluster(
+        install=pgflash_install, preload="pgflash", settings={"pgflash.snapshot_interval": "1s"}
+    )
+    with server.connect() as look, server.connect() as lock, server.connect() as drop:
+        look.execute("create extension pgflash")
+        look.execute("select pg_reload_conf()")
+        drop.execute("set lock_timeout = '2s'")  # the visitor gives up after 3 s
+        query = LOCKS.format(drop=drop.info.backend_pid)
+
+        def both_wait() -> bool:
+            lock.execute("begin")
+            lock.execute("lock table pgflash_snapshots in exclusive mode")
+            assert eventually(lambda: (look.execute(query).fetchone() or ())[1])
+            drop.pgconn.send_query(b"drop extension pgflash")
+            seen = False
+            while drop.pgconn.is_busy():
+                waits, visitor_waits, holds = look.execute(query).fetchone() or ()
+                if waits and visitor_waits:
+                    assert not holds
+                    seen = True
+                drop.pgconn.consume_input()
+            while (result := drop.pgconn.get_result()) is not None:
+                assert b"lock timeout" in result.error_message
+            lock.execute("rollback")
+            return seen
+
+        assert eventually(both_wait)
+
+
 @pytest.mark.parametrize("when", ["between two snapshots", "within a snapshot"])
 def test_the_schedule_goes_on_though_the_clock_was_set_back(
     cluster: ClusterFactory, pgflash_install: PgInstall, when: str
