@@ -78,7 +78,7 @@ def core_knows_no_postgres(source: Source) -> Iterator[str]:
 #: The files of core/src from the top floor to the ground: each calls those of lower floors only.
 _CORE_FLOORS = (
     {"change"},
-    {"fill", "read", "resize", "revive"},
+    {"fill", "list", "read", "resize", "revive"},
     {"cache", "claim", "map_load", "map_save"},
     {"stamp"},
     {"cache_policy", "file"},

@@ -54,6 +54,14 @@ replacement_place(const FcShared *shared, uint32_t set_number)
 	};
 }
 
+unsigned
+fc_claim_heat(const FcCache *cache, uint32_t slot)
+{
+	FcReplacementPlace place = replacement_place(cache->shared, slot / FC_WAYS);
+
+	return cache->replacement->heat(&place, slot % FC_WAYS);
+}
+
 void
 fc_claim_touch(FcCache *cache, const FcSeen *seen)
 {
@@ -276,25 +284,14 @@ claim_chosen(FcCache *cache, const FcReplacementPlace *place, unsigned way,
 	return true;
 }
 
-/* from: where a block lies that is to move; NULL after a miss. */
+/* told: the replacement policy knows of the candidate already. */
 static FcStatus
-claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
-          FcSeen *claim)
+claim_way(FcCache *cache, const FcTicket *ticket, FcCandidate candidate,
+          bool told, FcSeen *claim)
 {
 	uint64_t key = fc_key(ticket->file, ticket->block);
 	FcSet *set = fc_set(cache->shared, ticket->set);
 	FcReplacementPlace place = replacement_place(cache->shared, ticket->set);
-	FcCandidate candidate = candidate_of(cache->shared, key);
-	bool told = false;
-
-	if (from != NULL)
-	{
-		FcReplacementPlace old =
-			replacement_place(cache->shared, from->slot / FC_WAYS);
-
-		cache->replacement->moves(&old, from->slot % FC_WAYS, &candidate);
-		told = true;
-	}
 
 	if (cache->token == 0 && fc_process_begin(cache) != FC_OK)
 	{
@@ -350,15 +347,39 @@ FcStatus
 fc_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim)
 {
 	FC_ASSERT(ticket->file != FC_FILE_NONE);
-	return claim_way(cache, ticket, NULL, claim);
+	return claim_way(
+		cache, ticket,
+		candidate_of(cache->shared, fc_key(ticket->file, ticket->block)), false,
+		claim);
+}
+
+FcStatus
+fc_claim_load(FcCache *cache, const FcTicket *ticket, unsigned heat,
+              FcSeen *claim)
+{
+	FcCandidate candidate =
+		candidate_of(cache->shared, fc_key(ticket->file, ticket->block));
+
+	FC_ASSERT(heat < FC_HEATS);
+	if (FC_BROKEN(LOAD_AS_READ))
+		return claim_way(cache, ticket, candidate, false, claim);
+	candidate.loaded = true;
+	candidate.note = (uint8_t) heat;
+	return claim_way(cache, ticket, candidate, true, claim);
 }
 
 FcStatus
 fc_claim_move(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
               FcSeen *claim)
 {
+	FcCandidate candidate =
+		candidate_of(cache->shared, fc_key(ticket->file, ticket->block));
+	FcReplacementPlace old =
+		replacement_place(cache->shared, from->slot / FC_WAYS);
+
 	FC_ASSERT(fc_meta_serves(from->meta));
-	return claim_way(cache, ticket, from, claim);
+	cache->replacement->moves(&old, from->slot % FC_WAYS, &candidate);
+	return claim_way(cache, ticket, candidate, true, claim);
 }
 
 /* ---- publishing -------------------------------------------------------- */

@@ -18,8 +18,24 @@
 #include "map.h"
 #include "staging.h"
 
+/* Why a block is filled. */
+typedef struct Fill
+{
+	bool update; /* it was changed, and cached before */
+	bool load;   /* no read asked for it, and it has this heat */
+	unsigned heat;
+} Fill;
+
 static FcStatus
-fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
+claim_for(FcCache *cache, const FcTicket *ticket, Fill fill, FcSeen *claim)
+{
+	FC_ASSERT(!fill.load || !fill.update);
+	return fill.load ? fc_claim_load(cache, ticket, fill.heat, claim)
+	                 : fc_claim(cache, ticket, claim);
+}
+
+static FcStatus
+fill_page(FcCache *cache, const FcTicket *ticket, const void *page, Fill fill)
 {
 	uint64_t key = fc_key(ticket->file, ticket->block);
 	FcSeen claim;
@@ -59,13 +75,13 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 	}
 	FC_ASSERT(cache->token != 0);
 	FC_POINT("page-taken");
-	if (fc_claim(cache, ticket, &claim) != FC_OK)
+	if (claim_for(cache, ticket, fill, &claim) != FC_OK)
 	{
 		fc_staging_free(cache->shared, ref);
 		return FC_SKIP;
 	}
 	FC_POINT("claimed");
-	fc_staging_put(cache, ref, key, claim.slot, page, update);
+	fc_staging_put(cache, ref, key, claim.slot, page, fill.update);
 	FC_POINT("block-copied");
 	if (fc_claim_publish(cache, ticket, &claim, FC_STAGED, ref) != FC_OK)
 	{
@@ -79,11 +95,13 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 }
 
 static FcStatus
-fill(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
+fill_for(FcCache *cache, const FcTicket *ticket, const void *page, Fill fill)
 {
 	int saved_errno = errno;
-	FcStatus status = fill_page(cache, ticket, page, update);
+	FcStatus status;
 
+	FC_ASSERT(page != NULL);
+	status = fill_page(cache, ticket, page, fill);
 	errno = saved_errno;
 	return status;
 }
@@ -91,13 +109,19 @@ fill(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 FcStatus
 fc_fill(FcCache *cache, const FcTicket *ticket, const void *page)
 {
-	FC_ASSERT(page != NULL);
-	return fill(cache, ticket, page, false);
+	return fill_for(cache, ticket, page, (Fill){ 0 });
+}
+
+FcStatus
+fc_fill_load(FcCache *cache, const FcTicket *ticket, const void *page,
+             unsigned heat)
+{
+	FC_ASSERT(heat < FC_HEATS);
+	return fill_for(cache, ticket, page, (Fill){ .load = true, .heat = heat });
 }
 
 FcStatus
 fc_fill_update(FcCache *cache, const FcTicket *ticket, const void *page)
 {
-	FC_ASSERT(page != NULL);
-	return fill(cache, ticket, page, true);
+	return fill_for(cache, ticket, page, (Fill){ .update = true });
 }

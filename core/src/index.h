@@ -183,6 +183,13 @@ extern FC_MUST_CHECK FcStatus fc_claim(FcCache *cache, const FcTicket *ticket,
                                        FcSeen *claim);
 
 /*
+ * The same for a block that no read asked for, of this heat (replacement.h).
+ */
+extern FC_MUST_CHECK FcStatus fc_claim_load(FcCache *cache,
+                                            const FcTicket *ticket,
+                                            unsigned heat, FcSeen *claim);
+
+/*
  * The same for a block that is cached elsewhere and moves into the ticket's
  * set.
  */
@@ -204,6 +211,9 @@ extern void fc_claim_abandon(FcCache *cache, const FcTicket *ticket,
 
 /* If the owner of this fill is gone, empty the entry; true if it did. */
 extern bool fc_claim_take_over(FcCache *cache, const FcSeen *seen);
+
+/* What the replacement policy expects of the block in a slot. */
+extern unsigned fc_claim_heat(const FcCache *cache, uint32_t slot);
 
 /* Tell the replacement policy of a hit. */
 extern void fc_claim_touch(FcCache *cache, const FcSeen *seen);

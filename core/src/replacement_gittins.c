@@ -101,6 +101,20 @@
 /* The price of a write to flash, in reads. */
 #define PRICE 0.03f
 
+/*
+ * A block that is loaded is taken for one whose last read was so many ticks
+ * ago: eight reads for each way of its set.
+ */
+#define LOADED_AGE FC_WAYS
+
+/*
+ * The lowest index of the highest heat, as rank_of() has it: a read in so many
+ * reads of the set as it has ways.  An index a fourth as high is of the heat
+ * below.  A rank's upper byte is the exponent of a float, which is 127 for 1.
+ */
+#define HEAT_TOP_EXPONENT (127 - 3)
+#define HEAT_STEP         2
+
 typedef struct GittinsSet
 {
 	uint64_t prints[GHOST_ROWS];
@@ -124,6 +138,7 @@ typedef struct Gittins
 _Static_assert(sizeof(GittinsSet) <= 6 * FC_WAYS, "memory is documented");
 _Static_assert(sizeof(GittinsSet) % 8 == 0, "policy states lie side by side");
 _Static_assert(sizeof(Gittins) % 8 == 0, "and what follows is aligned");
+_Static_assert(1 << (FC_HEATS - 1) <= COUNTS, "each heat has its count");
 
 /* ---- classes and ages ---------------------------------------------------- */
 
@@ -568,6 +583,32 @@ gittins_moves(const FcReplacementPlace *place, unsigned way,
 	candidate->note = (uint8_t) ((set->block[way] >> AGE_BITS) % COUNTS);
 }
 
+/* The class of a block that is loaded: a high heat stands for many reads. */
+static unsigned
+loaded_class(Gittins *all, const FcCandidate *candidate)
+{
+	unsigned count = (1U << candidate->note % FC_HEATS) - 1;
+
+	FC_ASSERT(candidate->loaded);
+	return class_of(count, group_of(all, candidate->relation));
+}
+
+static unsigned
+gittins_heat(const FcReplacementPlace *place, unsigned way)
+{
+	const GittinsSet *set = place->set;
+	const Gittins *all = place->shared;
+	unsigned block = set->block[way];
+	unsigned step = step_of(age_of(tick_of(set), block));
+	int above = (all->index[block >> AGE_BITS][step] >> 8) - HEAT_TOP_EXPONENT;
+	int heat = FC_HEATS - 1;
+
+	FC_ASSERT(way < FC_WAYS);
+	while (heat > 0 && above < (heat - FC_HEATS + 1) * HEAT_STEP)
+		heat--;
+	return (unsigned) heat;
+}
+
 static unsigned
 gittins_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
                uint64_t usable)
@@ -580,6 +621,8 @@ gittins_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
 	uint32_t lowest = UINT32_MAX;
 
 	FC_ASSERT(usable != 0);
+	if (candidate->loaded)
+		class = loaded_class(all, candidate);
 
 	/*
 	 * The lowest index; among equals the oldest.  No branches: all 64 ways,
@@ -595,6 +638,12 @@ gittins_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
 		rank |= (uint32_t) (usable >> way & 1) - 1; /* last, if not usable */
 		lowest = rank < lowest ? rank : lowest;
 	}
+
+	/* Not the way of an equal: what was loaded before stays. */
+	if (candidate->loaded)
+		return all->index[class][step_of(LOADED_AGE)] > lowest >> 16
+		           ? lowest % FC_WAYS
+		           : FC_WAY_NONE;
 	if (all->index_new[class] >= lowest >> 16)
 		return lowest % FC_WAYS;
 	remember(place, candidate->fingerprint, block_now(set, class));
@@ -618,6 +667,13 @@ gittins_filled(const FcReplacementPlace *place, unsigned way,
 	GittinsSet *set = place->set;
 
 	FC_ASSERT(way < FC_WAYS);
+	if (candidate->loaded)
+	{
+		set->block[way] =
+			(uint16_t) (loaded_class(place->shared, candidate) << AGE_BITS |
+		                ((tick_of(set) - LOADED_AGE) & AGE_MASK));
+		return;
+	}
 	set->block[way] =
 		block_now(set, class_of(candidate->note % COUNTS,
 	                            group_of(place->shared, candidate->relation)));
@@ -630,6 +686,7 @@ const FcReplacement fc_replacement_gittins = {
 	.touched = gittins_touched,
 	.missed = gittins_missed,
 	.moves = gittins_moves,
+	.heat = gittins_heat,
 	.choose = gittins_choose,
 	.evicted = gittins_evicted,
 	.filled = gittins_filled,

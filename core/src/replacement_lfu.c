@@ -99,6 +99,18 @@ lfu_moves(const FcReplacementPlace *place, unsigned way, FcCandidate *candidate)
 }
 
 static unsigned
+lfu_heat(const FcReplacementPlace *place, unsigned way)
+{
+	const LfuSet *set = place->set;
+	unsigned heat = 0;
+
+	FC_ASSERT(way < FC_WAYS);
+	while (heat < FC_HEATS - 1 && set->count[way] >> (heat + 1) != 0)
+		heat++;
+	return heat;
+}
+
+static unsigned
 lfu_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
            uint64_t usable)
 {
@@ -107,7 +119,8 @@ lfu_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
 	uint32_t best_rank = 0;
 
 	FC_ASSERT(usable != 0);
-	(void) candidate;
+	if (candidate->loaded)
+		return FC_WAY_NONE;
 	for (uint64_t ways = usable; ways != 0; ways &= ways - 1)
 	{
 		unsigned way = (unsigned) __builtin_ctzll(ways);
@@ -136,6 +149,12 @@ lfu_filled(const FcReplacementPlace *place, unsigned way,
 	unsigned count = 1;
 
 	FC_ASSERT(way < FC_WAYS);
+	if (candidate->loaded)
+	{
+		set->count[way] = (uint8_t) ((1U << candidate->note % FC_HEATS) - 1);
+		set->last_read[way] = set->clock;
+		return;
+	}
 	for (unsigned i = 0; i < GHOST_SIZE; i++)
 	{
 		if ((set->ghost[i] & 0xfff0) == print && (set->ghost[i] & 0xf) != 0)
@@ -167,6 +186,7 @@ const FcReplacement fc_replacement_lfu = {
 	.touched = lfu_touched,
 	.missed = lfu_missed,
 	.moves = lfu_moves,
+	.heat = lfu_heat,
 	.choose = lfu_choose,
 	.filled = lfu_filled,
 	.evicted = lfu_evicted,

@@ -250,6 +250,71 @@ test_relations(void)
 	   "one relation is worth the write and another is not");
 }
 
+/* ---- blocks that are loaded ---------------------------------------------- */
+
+static FcCandidate
+loaded(uint32_t block, unsigned heat)
+{
+	FcCandidate new = candidate(block, 1);
+
+	new.loaded = true;
+	new.note = (uint8_t) heat;
+	return new;
+}
+
+static void
+test_loads_are_no_reads(void)
+{
+	static uint64_t set_before[64];
+	static uint64_t shared_before[sizeof(shared_state) / 8];
+	FcReplacementPlace at = place(0, 1);
+	FcCandidate new = loaded(1000000, 0);
+
+	begin(1);
+	for (uint32_t i = 0; i < 100 * FC_WAYS; i++)
+		(void) read_block(i % FC_WAYS, 1);
+	memcpy(set_before, set_state[0], sizeof(set_before));
+	memcpy(shared_before, shared_state, sizeof(shared_before));
+	OK(policy->choose(&at, &new, ~0ULL) == FC_WAY_NONE,
+	   "blocks that are read make no room for what is loaded");
+	OK(memcmp(set_before, set_state[0], sizeof(set_before)) == 0 &&
+	       memcmp(shared_before, shared_state, sizeof(shared_before)) == 0,
+	   "which is not remembered, either");
+}
+
+static void
+test_heats(void)
+{
+	FcReplacementPlace at = place(0, 1);
+	unsigned heat = 0;
+	bool ordered = true;
+
+	begin(1);
+
+	/* Some blocks are read often, others now and then. */
+	for (uint32_t i = 0; i < 400 * FC_WAYS; i++)
+		(void) read_block(i % 4 == 0 ? i / 4 % 1000 + 100 : i % 32, 1);
+	for (unsigned way = 0; way < FC_WAYS; way++)
+		ordered &= policy->heat(&at, way) < FC_HEATS &&
+		           (cache.key[0][way] >= 100 ||
+		            policy->heat(&at, way) == FC_HEATS - 1);
+	OK(ordered, "blocks that are read often have the highest heat");
+
+	for (unsigned way = 0; way < FC_WAYS; way++)
+	{
+		FcCandidate new = loaded(way, way % FC_HEATS);
+
+		policy->filled(&at, way, &new);
+	}
+	ordered = true;
+	for (unsigned way = 0; way < FC_WAYS; way++)
+	{
+		ordered &= way % FC_HEATS == 0 || policy->heat(&at, way) >= heat;
+		heat = policy->heat(&at, way);
+	}
+	OK(ordered, "a hotter block stays the hotter one where it is loaded");
+}
+
 /* ---- where it learns ----------------------------------------------------- */
 
 static void
@@ -308,12 +373,14 @@ test_torn_states(Random *random)
 			usable = 1;
 
 		policy->missed(&at, &new);
+		new.loaded = one_in(random, 4);
 		if (one_in(random, 4))
 			new.note = (uint8_t) random_next(random);
 
 		unsigned way = policy->choose(&at, &new, usable);
 
 		wrong += way != FC_WAY_NONE && (usable & (1ULL << way)) == 0;
+		wrong += policy->heat(&at, random_below(random, FC_WAYS)) >= FC_HEATS;
 		if (way == FC_WAY_NONE)
 			continue;
 		policy->evicted(&at, way, &new);
@@ -336,6 +403,8 @@ main(void)
 	test_recency(&random);
 	test_moving(&random);
 	test_relations();
+	test_loads_are_no_reads();
+	test_heats();
 	test_watched_sets();
 	test_torn_states(&random);
 	return tap_done();

@@ -358,6 +358,15 @@ extern bool fc_read_would_hit(const FcCache *cache, const FcFile *file,
 extern FcStatus fc_fill(FcCache *cache, const FcTicket *ticket,
                         const void *page);
 
+/*
+ * The same for a block that no read asked for: somebody expects that it will be
+ * read, with this heat (replacement.h; 0 if nothing is known).  It takes a free
+ * way, or that of a block that is worth less than one whose last read was long
+ * ago.
+ */
+extern FcStatus fc_fill_load(FcCache *cache, const FcTicket *ticket,
+                             const void *page, unsigned heat);
+
 /* ---- changes ----------------------------------------------------------- */
 
 /* What fc_change_begin() noted; opaque to the caller. */

@@ -226,4 +226,41 @@ extern FC_MUST_CHECK FcStatus fc_read_slot(FcCache *cache, uint32_t slot,
 extern bool fc_read_slot_block(const FcCache *cache, uint32_t slot,
                                FcFileId *id_out, uint32_t *block_out);
 
+/* ---- what is cached ------------------------------------------------------ */
+
+/*
+ * A list of all blocks in the cache, as bitmaps: a hint of what to load into
+ * another cache of the same files (fc_fill_load()).  It is taken in one walk
+ * through the index, without a lock, and differs from what is cached at any one
+ * moment by what changed meanwhile.  It uses memory of the caller, aligned as
+ * by malloc(), and ends with that.
+ */
+typedef struct FcList FcList;
+
+/* The size of that memory: a little more than four bytes for a cached block. */
+extern size_t fc_list_size(const FcCache *cache);
+
+/* Begin; size is what fc_list_size() has returned. */
+extern FcList *fc_list_begin(const FcCache *cache, void *memory, size_t size);
+
+/* Walk through so many more sets; false: there are none left. */
+extern bool fc_list_walk(FcList *list, uint32_t sets);
+
+/* The cached blocks of one segment file that have the same heat. */
+typedef struct FcListPart
+{
+	FcFileId id;
+	unsigned heat;   /* 0 to FC_HEATS - 1: see replacement.h */
+	uint32_t blocks; /* bits that are set */
+	uint32_t size;   /* bytes up to the last one that is not 0 */
+} FcListPart;
+
+/*
+ * After the walk: the next part, the hottest of each file first.  Bit n of the
+ * bitmap, the lowest of a byte first, is block n.  The bitmap has so many
+ * bytes; blocks beyond it are left out.  False: that was the last one.
+ */
+extern bool fc_list_next(FcList *list, uint8_t *bitmap, uint32_t size,
+                         FcListPart *out);
+
 #endif

@@ -18,6 +18,12 @@
  *	miss		missed; then, unless a way is free, choose; then, unless that
  *				said no, evicted (if a block was in the way) and filled
  *
+ * A block that is loaded (fc_fill_load()) was not read.  Unless a way is free,
+ * choose is called for it; then, unless that said no, evicted and filled.  It
+ * is no reference: it must not count as a read, nor be remembered if it is
+ * refused, and it must not take the way of a block that is worth more than one
+ * whose last read was long ago.
+ *
  * A write is no reference and changes nothing here.  When a block moves to
  * another set, moves is called for the set it is in; then, for the other set,
  * everything that follows missed.
@@ -27,6 +33,7 @@
 #ifndef FCACHE_REPLACEMENT_H
 #define FCACHE_REPLACEMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,7 +46,14 @@ typedef struct FcCandidate
 	uint32_t fingerprint; /* of file and block, well mixed */
 	uint8_t relation;     /* of the relation and fork, well mixed */
 	uint8_t note;         /* from missed() to choose() and filled() */
+	bool loaded;          /* no read asked for it; note is its heat */
 } FcCandidate;
+
+/*
+ * How often a block is expected to be read, from 0 (rarely) to FC_HEATS - 1: a
+ * block of one heat several times as often as one of the heat below.
+ */
+#define FC_HEATS 4
 
 /* The set an event happens in. */
 typedef struct FcReplacementPlace
@@ -75,6 +89,9 @@ typedef struct FcReplacement
 	 */
 	void (*moves)(const FcReplacementPlace *place, unsigned way,
 	              FcCandidate *candidate);
+
+	/* The heat of the block in this way. */
+	unsigned (*heat)(const FcReplacementPlace *place, unsigned way);
 
 	/* The block in this way makes room for another one. */
 	void (*evicted)(const FcReplacementPlace *place, unsigned way,

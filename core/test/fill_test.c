@@ -1,0 +1,133 @@
+/*
+ * fill_test.c
+ *		Fills that no read asked for: they take room that nobody needs.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "blocks.h"
+#include "tap.h"
+
+/* One set. */
+#define SLOTS FC_WAYS
+
+/* Rounds of reads after which the policy knows its blocks. */
+#define ROUNDS 400
+
+static Rig rig;
+static FcFile wanted;
+static FcFile other;
+
+static void
+begin(const FcReplacement *policy)
+{
+	FcConfig config = { .slot_count = SLOTS,
+		                .file_count = 64,
+		                .process_count = 16,
+		                .replacement = policy };
+
+	rig_open_with(&rig, &config);
+	wanted = entered(&rig, 100);
+	other = entered(&rig, 200);
+}
+
+static bool
+load(const FcFile *file, uint32_t block, unsigned heat)
+{
+	if (look(&rig, file, block) != FC_MISS)
+		return false;
+	page_make(&page, file->id.relation, block, 1);
+	if (fc_fill_load(&rig.cache, &ticket, &page, heat) != FC_OK)
+		return false;
+	rig_flush(&rig);
+	return true;
+}
+
+static unsigned
+served(const FcFile *file, uint32_t count)
+{
+	unsigned blocks = 0;
+
+	for (uint32_t block = 0; block < count; block++)
+		blocks += serves(&rig, file, block, 1);
+	return blocks;
+}
+
+static void
+test_room(void)
+{
+	unsigned loaded = 0;
+
+	begin(&fc_replacement_gittins);
+	for (uint32_t block = 0; block < 2 * SLOTS; block++)
+		loaded += load(&other, block, 0);
+	OK(loaded == SLOTS, "what is loaded takes all ways that are free");
+	OK(served(&other, SLOTS) == SLOTS, "and stays, whatever is loaded later");
+	rig_close(&rig);
+}
+
+/* How many of its blocks does the server still have after a large load? */
+static unsigned
+kept_after_load(void)
+{
+	unsigned kept;
+
+	begin(&fc_replacement_gittins);
+	for (int round = 0; round < ROUNDS; round++)
+	{
+		for (uint32_t block = 0; block < SLOTS; block++)
+			(void) put(&rig, &wanted, block);
+	}
+	MUST(served(&wanted, SLOTS) == SLOTS);
+	for (uint32_t block = 0; block < 100 * SLOTS; block++)
+		(void) load(&other, block, 0);
+	kept = served(&wanted, SLOTS);
+	rig_close(&rig);
+	return kept;
+}
+
+static void
+test_nothing_wanted_goes(void)
+{
+	OK(kept_after_load() == SLOTS, "a load displaces nothing that is read");
+	fc_test_broken = FC_BREAK(LOAD_AS_READ);
+	OK(kept_after_load() < SLOTS, "control: as reads its fills would");
+	fc_test_broken = 0;
+}
+
+static void
+test_queries_come_first(void)
+{
+	begin(&fc_replacement_gittins);
+	for (uint32_t block = 0; block < SLOTS; block++)
+		MUST(load(&other, block, 0));
+	for (int round = 0; round < ROUNDS; round++)
+	{
+		for (uint32_t block = 0; block < SLOTS / 2; block++)
+			(void) put(&rig, &wanted, block);
+	}
+	OK(served(&wanted, SLOTS / 2) == SLOTS / 2,
+	   "what is read takes the place of what was loaded");
+	rig_close(&rig);
+}
+
+static void
+test_changes(void)
+{
+	begin(&fc_replacement_lfu);
+	MUST(look(&rig, &other, 3) == FC_MISS);
+	change_blocks(&rig.cache, &other, 3, 1);
+	page_make(&page, 200, 3, 1);
+	OK(fc_fill_load(&rig.cache, &ticket, &page, 3) == FC_SKIP,
+	   "a block that changed since its ticket is not loaded");
+	rig_close(&rig);
+}
+
+int
+main(void)
+{
+	test_room();
+	test_nothing_wanted_goes();
+	test_queries_come_first();
+	test_changes();
+	return tap_done();
+}
