@@ -63,22 +63,30 @@ counted(const FcCache *cache, uint32_t number)
 	return blocks < high ? blocks : high;
 }
 
-/* The room for blocks of all files together. */
+/* The room for a file's blocks. */
+static uint64_t
+room_of(const FcCache *cache, uint32_t number)
+{
+	uint32_t blocks = counted(cache, number);
+
+	return blocks > 0 ? (uint64_t) blocks + ROOM : 0;
+}
+
+/* The room for blocks of all files together, however wrong the counts are. */
 static uint64_t
 room_of_all(const FcCache *cache)
 {
-	uint64_t slots = fc_geometry_slot_count(cache);
-	uint64_t blocks = 0;
 	uint64_t room = 0;
+	uint64_t room_max = fc_geometry_slot_count(cache);
 
 	for (uint32_t number = 0; number < cache->shared->file_count; number++)
 	{
-		uint32_t of_file = counted(cache, number);
+		uint64_t of_file = room_of(cache, number);
 
-		blocks += of_file;
-		room += of_file > 0 ? ROOM : 0;
+		room += of_file;
+		room_max += of_file > 0 ? ROOM : 0;
 	}
-	return (blocks < slots ? blocks : slots) + room;
+	return room < room_max ? room : room_max;
 }
 
 size_t
@@ -105,7 +113,7 @@ fc_list_begin(const FcCache *cache, void *memory, size_t size)
 	{
 		ListFile *file = &list->file[number];
 		uint64_t left = list->block_room - used;
-		uint64_t room = (uint64_t) counted(cache, number) + ROOM;
+		uint64_t room = room_of(cache, number);
 		FcFileInfo info;
 
 		*file = (ListFile){ .first = used };

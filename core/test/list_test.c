@@ -194,6 +194,24 @@ test_small_bitmap(void)
 	rig_close(&rig);
 }
 
+static void
+test_files_without_blocks(void)
+{
+	FcFile file;
+
+	rig_open(&rig, SLOTS, FILES);
+	for (uint32_t relation = 1; relation <= FILES / 2; relation++)
+		file = entered(&rig, relation);
+	MUST(rig_put(&rig, &file, 0));
+	begin_list();
+	walk();
+	OK(next_part(BITMAP) && listed.part.id.relation == FILES / 2 &&
+	       !next_part(BITMAP),
+	   "files without blocks take no room from those that have some");
+	end_list();
+	rig_close(&rig);
+}
+
 /* In memory that outlived a crash the counts may hold anything. */
 static void
 test_wrong_counts(void)
@@ -229,6 +247,7 @@ main(void)
 	test_heat();
 	test_changes_meanwhile();
 	test_small_bitmap();
+	test_files_without_blocks();
 	test_wrong_counts();
 	return tap_done();
 }

@@ -518,6 +518,25 @@ REVOKE ALL ON pgflash_cache_devices FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_cache_devices_rows() TO pg_monitor;
 GRANT SELECT ON pgflash_cache_devices TO pg_monitor;
 
+CREATE FUNCTION pgflash_cache_list(
+	OUT tablespace oid,
+	OUT database oid,
+	OUT filenode oid,
+	OUT fork text,
+	OUT segment integer,
+	OUT heat integer,
+	OUT blocks integer,
+	OUT bitmap bytea
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_cache_list'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1000;
+
+COMMENT ON FUNCTION pgflash_cache_list() IS
+	'The blocks in the cache, of all databases, as bitmaps: a row for each file segment and heat, the hottest of a segment first. It reads the entry of every slot of the cache once, without a lock, so it may contain a block that has just left, or lack one that has just come.';
+REVOKE ALL ON FUNCTION pgflash_cache_list() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION pgflash_cache_list() TO pg_monitor;
+
 CREATE FUNCTION pgflash_cache_load_progress_rows(
 	OUT load_id bigint,
 	OUT relation_oid oid,

@@ -58,6 +58,9 @@ def test_what_the_cache_costs() -> None:
     for megabytes, title in ((1024, "1 GB"), (102400, "100 GB")):
         memory = found(rf"^ *{megabytes} MB +([\d.]+)", "memory.txt")
         assert ROWS[f"memory, {title} of cache"].startswith(f"{figure(float(memory))} MB |")
+    listing = found(r"^seconds for the list +([\d.]+)", "list.txt")
+    row = ROWS["a list of what is cached, 100 GB of cache"]
+    assert row.startswith(f"{listing} s of processor time")
     hit = found(r"^whole hit / plain pread +([\d.]+)", "core.txt")
     assert ROWS["a hit, compared with a read of the same bytes from memory"].startswith(hit)
     reads = kept("reads.json")["majors"]

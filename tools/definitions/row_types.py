@@ -12,6 +12,7 @@ _OIDS = {
     "bigint": "INT8OID",
     "bigint[]": "INT8ARRAYOID",
     "boolean": "BOOLOID",
+    "bytea": "BYTEAOID",
     "double precision": "FLOAT8OID",
     "integer": "INT4OID",
     "oid": "OIDOID",

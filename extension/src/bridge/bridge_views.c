@@ -248,6 +248,55 @@ bridge_slot_block(uint32_t slot, BridgeBlock *out)
 	return true;
 }
 
+/* ---- a list of what is cached -------------------------------------------- */
+
+/* Sets of the cache between two checks for interrupts. */
+#define LIST_SETS 1024
+
+size_t
+bridge_list_size(void)
+{
+	return bridge_attached() ? fc_list_size(&runtime.cache) : 0;
+}
+
+BridgeList *
+bridge_list_begin(void *memory, size_t size)
+{
+	Assert(bridge_attached());
+	return fc_list_begin(&runtime.cache, memory, size);
+}
+
+bool
+bridge_list_walk(BridgeList *list)
+{
+	return fc_list_walk(list, LIST_SETS);
+}
+
+uint32_t
+bridge_list_bitmap_size(void)
+{
+	return (RELSEG_SIZE + 7) / 8;
+}
+
+bool
+bridge_list_next(BridgeList *list, uint8_t *bitmap, BridgeListPart *out)
+{
+	FcListPart part;
+
+	if (!fc_list_next(list, bitmap, bridge_list_bitmap_size(), &part))
+		return false;
+	*out = (BridgeListPart){ .tablespace = part.id.tablespace,
+		                     .database = part.id.database,
+		                     .relation = part.id.relation,
+		                     .fork = paths_fork_name(part.id.fork),
+		                     .segment = part.id.segment,
+		                     .heat = part.heat,
+		                     .blocks = part.blocks,
+		                     .size = part.size };
+	Assert(out->fork != NULL && part.size > 0);
+	return true;
+}
+
 /* ---- functions ----------------------------------------------------------- */
 
 const char *

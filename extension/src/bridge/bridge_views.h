@@ -115,6 +115,41 @@ extern uint64_t bridge_fork_blocks(const BridgeFile *file);
 /* The block that a slot holds; false: none. */
 extern bool bridge_slot_block(uint32_t slot, BridgeBlock *out);
 
+/* ---- a list of what is cached -------------------------------------------- */
+
+typedef struct FcList BridgeList;
+
+/* Cached blocks of one heat in a segment file. */
+typedef struct BridgeListPart
+{
+	uint32_t tablespace;
+	uint32_t database;
+	uint32_t relation;
+	const char *fork;
+	uint32_t segment;
+	unsigned heat;
+	uint32_t blocks;
+	uint32_t size; /* of the bitmap, in bytes */
+} BridgeListPart;
+
+/* Memory for a list; 0: there is no cache. */
+extern size_t bridge_list_size(void);
+
+/* Begin in that memory. */
+extern BridgeList *bridge_list_begin(void *memory, size_t size);
+
+/* Look at some more of the cache; false: that was all. */
+extern bool bridge_list_walk(BridgeList *list);
+
+/* Bytes of the largest bitmap. */
+extern uint32_t bridge_list_bitmap_size(void);
+
+/* After the walk, the next part; false: that was the last one. */
+extern bool bridge_list_next(BridgeList *list, uint8_t *bitmap,
+                             BridgeListPart *out);
+
+/* ---- verification -------------------------------------------------------- */
+
 /* Compare one slot with its file. */
 extern BridgeVerdict bridge_verify_slot(uint32_t slot);
 

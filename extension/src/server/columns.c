@@ -197,6 +197,21 @@ const RowType cache_devices_columns = {
 	}
 };
 
+const RowType cache_list_columns = {
+	.arguments = 0,
+	.count = CACHE_LIST_COLUMNS,
+	.columns = (const RowColumn[]){
+		{ "tablespace", OIDOID },
+		{ "database", OIDOID },
+		{ "filenode", OIDOID },
+		{ "fork", TEXTOID },
+		{ "segment", INT4OID },
+		{ "heat", INT4OID },
+		{ "blocks", INT4OID },
+		{ "bitmap", BYTEAOID },
+	}
+};
+
 const RowType cache_load_progress_columns = {
 	.arguments = 0,
 	.count = CACHE_LOAD_PROGRESS_COLUMNS,

@@ -243,6 +243,22 @@ enum
 
 extern const RowType cache_devices_columns;
 
+/* pgflash_cache_list() */
+enum
+{
+	CACHE_LIST_ROW_TABLESPACE,
+	CACHE_LIST_ROW_DATABASE,
+	CACHE_LIST_ROW_FILENODE,
+	CACHE_LIST_ROW_FORK,
+	CACHE_LIST_ROW_SEGMENT,
+	CACHE_LIST_ROW_HEAT,
+	CACHE_LIST_ROW_BLOCKS,
+	CACHE_LIST_ROW_BITMAP,
+	CACHE_LIST_COLUMNS
+};
+
+extern const RowType cache_list_columns;
+
 /* pgflash_cache_load_progress_rows() */
 enum
 {

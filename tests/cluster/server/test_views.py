@@ -240,6 +240,34 @@ def test_the_blocks_of_all_databases_are_shown_if_no_relation_is_named(
 
 
 @pytest.mark.extension
+def test_the_bitmaps_of_the_list_have_the_blocks_of_the_cache(cached: CachedServer) -> None:
+    warm(cached)
+    # Now blocks only leave, when they are changed.
+    rows(cached, "select pgflash_cache_set_mode('passthrough')")
+    listed = (
+        "select l.*, n from pgflash_cache_list() l, generate_series(0, length(bitmap) * 8 - 1) n"
+    )
+
+    def same() -> bool:
+        blocks = rows(cached, "select * from pgflash_cache_blocks(null)")
+        bits = rows(
+            cached,
+            "select tablespace, database, filenode, fork, segment::bigint * 131072 + n"
+            f" from ({listed}) l where get_bit(bitmap, n) = 1",
+        )
+        return len(bits) > 200 and sorted(bits) == sorted(blocks)
+
+    assert eventually(same)
+    parts = rows(
+        cached,
+        "select array_agg(heat), bool_and(blocks = bit_count(bitmap) and heat between 0 and 3"
+        " and get_byte(bitmap, length(bitmap) - 1) > 0)"
+        " from pgflash_cache_list() group by tablespace, database, filenode, fork, segment",
+    )
+    assert all(right and heats == sorted(set(heats), reverse=True) for heats, right in parts)
+
+
+@pytest.mark.extension
 def test_relations_of_other_databases_are_not_shown(cached: CachedServer) -> None:
     warm(cached)
     with cached.server.connect() as connection:
