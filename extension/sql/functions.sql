@@ -34,6 +34,10 @@ CREATE FUNCTION pgflash_cache_load(relation regclass, indexes boolean DEFAULT tr
 AS 'MODULE_PATHNAME', 'pgflash_cache_load'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
+CREATE FUNCTION pgflash_cache_load_list(list record[], taken_at timestamptz DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'pgflash_cache_load_list'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
 CREATE FUNCTION pgflash_cache_load_cancel(relation regclass DEFAULT NULL) RETURNS bigint
 AS 'MODULE_PATHNAME', 'pgflash_cache_load_cancel'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -146,8 +150,10 @@ COMMENT ON FUNCTION pgflash_cache_clear() IS
 	'Drops every block from the cache.';
 COMMENT ON FUNCTION pgflash_cache_load(regclass, boolean) IS
 	'Loads a relation into the cache, in the background: with its partitions, or the tables that inherit from it, their TOAST tables and, unless indexes is false, their indexes. Returns how many blocks they have.';
+COMMENT ON FUNCTION pgflash_cache_load_list(record[], timestamptz) IS
+	'Loads the blocks of a list into the cache, in the background, hottest first: rows of pgflash_cache_list() of this server or another one with the same files, such as its primary. It takes the place of the list before. taken_at is when the list was taken (null: now). Returns its number of blocks.';
 COMMENT ON FUNCTION pgflash_cache_load_cancel(regclass) IS
-	'Cancels loading of a relation of the current database (without its indexes) or, if the argument is null, of all, and returns how many files were not loaded to their end.';
+	'Cancels loading of a relation of the current database (without its indexes) or, if the argument is null, of all, the list included, and returns how many files were not loaded to their end, the list counted as one.';
 COMMENT ON FUNCTION pgflash_drive_writes_per_day(bigint) IS
 	'Drive writes per day: how many times a day flash of this capacity (all cache files'' drives together) is written in full, judged by the last 24 hours or the time since the cache files were created; null before anything is known.';
 COMMENT ON FUNCTION pgflash_snapshot() IS
@@ -170,6 +176,7 @@ REVOKE ALL ON FUNCTION pgflash_cache_set_mode(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_clear() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_statements_reset() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_load(regclass, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_cache_load_list(record[], timestamptz) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_load_cancel(regclass) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_drive_writes_per_day(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_drive_writes_per_day(bigint) TO pg_monitor;

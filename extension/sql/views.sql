@@ -643,6 +643,71 @@ COMMENT ON FUNCTION pgflash_cache_verify() IS
 	'Compares every cached block with its file. Leaves out blocks that change meanwhile. A mismatch takes the cache offline.';
 REVOKE ALL ON FUNCTION pgflash_cache_verify() FROM PUBLIC;
 
+CREATE FUNCTION pgflash_cache_warmth_rows(
+	OUT list_id bigint,
+	OUT state text,
+	OUT state_reason text,
+	OUT warmth double precision,
+	OUT to_go_s double precision,
+	OUT list_age_s double precision,
+	OUT list_taken_at timestamptz,
+	OUT blocks_total bigint,
+	OUT blocks_done bigint,
+	OUT blocks_cached bigint,
+	OUT blocks_loaded bigint,
+	OUT blocks_refused bigint,
+	OUT blocks_missing bigint,
+	OUT queued_at timestamptz,
+	OUT started_at timestamptz,
+	OUT ended_at timestamptz
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_cache_warmth_rows'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1;
+
+CREATE VIEW pgflash_cache_warmth AS SELECT * FROM pgflash_cache_warmth_rows();
+
+COMMENT ON FUNCTION pgflash_cache_warmth_rows() IS
+	'What the view pgflash_cache_warmth shows.';
+COMMENT ON VIEW pgflash_cache_warmth IS
+	'The list that pgflash_cache_load_list() was given last: how much of it is in the cache, and how far loading it is. No row without a list.';
+COMMENT ON COLUMN pgflash_cache_warmth.list_id IS
+	'Number of the list.';
+COMMENT ON COLUMN pgflash_cache_warmth.state IS
+	'waiting, loading, done or cancelled.';
+COMMENT ON COLUMN pgflash_cache_warmth.state_reason IS
+	'Why nothing is being loaded at present, if there is something left.';
+COMMENT ON COLUMN pgflash_cache_warmth.warmth IS
+	'Share of the list''s blocks that are in the cache now, from 0 to 1; sampled. Null if the list cannot be read any more.';
+COMMENT ON COLUMN pgflash_cache_warmth.to_go_s IS
+	'Time until the list is loaded, at the mean speed so far; 0 when it is; null while nothing is being loaded. In seconds.';
+COMMENT ON COLUMN pgflash_cache_warmth.list_age_s IS
+	'Time since the list was taken; 0 if that is in the future by this server''s clock. In seconds.';
+COMMENT ON COLUMN pgflash_cache_warmth.list_taken_at IS
+	'When the list was taken.';
+COMMENT ON COLUMN pgflash_cache_warmth.blocks_total IS
+	'Blocks of the list.';
+COMMENT ON COLUMN pgflash_cache_warmth.blocks_done IS
+	'Blocks that were looked at: the sum of the next four.';
+COMMENT ON COLUMN pgflash_cache_warmth.blocks_cached IS
+	'Blocks that were in the cache already.';
+COMMENT ON COLUMN pgflash_cache_warmth.blocks_loaded IS
+	'Blocks that were read from their files and added to the cache.';
+COMMENT ON COLUMN pgflash_cache_warmth.blocks_refused IS
+	'Blocks that were not added: see pgflash_cache_load_progress.';
+COMMENT ON COLUMN pgflash_cache_warmth.blocks_missing IS
+	'Blocks that are not there: the file was dropped, rewritten or truncated, or cannot be read.';
+COMMENT ON COLUMN pgflash_cache_warmth.queued_at IS
+	'When the list was given, or the server started with it.';
+COMMENT ON COLUMN pgflash_cache_warmth.started_at IS
+	'When its first block was looked up; null before that.';
+COMMENT ON COLUMN pgflash_cache_warmth.ended_at IS
+	'When it was done or cancelled; null before that.';
+REVOKE ALL ON FUNCTION pgflash_cache_warmth_rows() FROM PUBLIC;
+REVOKE ALL ON pgflash_cache_warmth FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION pgflash_cache_warmth_rows() TO pg_monitor;
+GRANT SELECT ON pgflash_cache_warmth TO pg_monitor;
+
 CREATE FUNCTION pgflash_io_rows(
 	OUT backend_type text,
 	OUT file_class text,

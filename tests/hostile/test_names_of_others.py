@@ -20,7 +20,7 @@ from pgflash_lab.server import Server
 from support.cached import create_cached
 from support.cluster import ClusterFactory
 from support.patience import until
-from support.script import SQL_VERSION, VERSIONS_BEFORE, offer_before
+from support.script import VERSIONS_BEFORE, offer_before
 from support.served import served
 from support.traps import sprung
 
@@ -91,7 +91,7 @@ def shop(cluster: ClusterFactory, install: PgInstall, version: str) -> Server:
     return server
 
 
-@pytest.mark.parametrize("version", [*VERSIONS_BEFORE, SQL_VERSION])
+@pytest.mark.parametrize("version", VERSIONS_BEFORE)
 def test_names_that_the_extension_lacks_are_nobodys(
     cluster: ClusterFactory, offered: PgInstall, capsys: pytest.CaptureFixture[str], version: str
 ) -> None:
@@ -118,7 +118,7 @@ def test_names_that_the_extension_lacks_are_nobodys(
     ("version", "command", "trap"),
     [
         ("0.1", ["cache"], "pgflash_cache_benefit"),
-        (SQL_VERSION, ["fleet", "status"], "pgflash_cache_warmth"),
+        ("0.1", ["fleet", "status"], "pgflash_cache_warmth"),
     ],
 )
 def test_a_command_that_takes_every_name_for_the_extensions_is_caught(

@@ -75,7 +75,7 @@ def _comment(what: str, text: str) -> str:
 
 
 def _signature(function: Function) -> str:
-    types = re.findall(r"\w+ (\w+)(?: DEFAULT \w+)?(?:, |$)", function.arguments)
+    types = re.findall(r"\w+ (\w+(?:\[\])?)(?: DEFAULT \w+)?(?:, |$)", function.arguments)
     return f"{function.name}({', '.join(types)})"
 
 

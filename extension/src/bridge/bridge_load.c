@@ -13,7 +13,8 @@
  *
  * As no query asked for the block, it is neither a hit nor a miss, nor a
  * request for the miss-ratio curve.  The read is one from disk in pgflash_io.
- * In a full set the replacement policy decides as for any other block.
+ * In a full set it takes the way of no block that is worth more than one whose
+ * last read was long ago (fc_fill_load()).
  *
  * Queries come first: a block is loaded only while the staging ring is at most
  * half full, and while half of the accumulated write budget is left.
@@ -24,6 +25,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +34,7 @@
 #include "broken.h"
 #include "fcache/assert.h"
 #include "fcache/housekeeping.h"
+#include "fcache/replacement.h"
 #include "fcache/writer.h"
 #include "hooks/request.h"
 #include "hooks/runtime.h"
@@ -39,6 +42,7 @@
 /* The accumulated write budget is at most five minutes' worth. */
 #define BUDGETS_IN_A_DAY (24 * 60 / 5)
 
+_Static_assert(BRIDGE_LOAD_HEATS == FC_HEATS, "heats are core's");
 _Static_assert(PATHS_MAX <= BRIDGE_LOAD_PATH, "a path fits");
 
 /* The run that this process is loading. */
@@ -46,6 +50,7 @@ static struct
 {
 	const OpenFile *file;
 	FillPlan plan;
+	unsigned heat;
 	unsigned char *page; /* of block 0 of the plan's numbers */
 	unsigned filled;     /* of the plan */
 	unsigned got;        /* blocks that were read */
@@ -80,33 +85,83 @@ bridge_load_segment_blocks(void)
 	return runtime.segment_blocks;
 }
 
-void
-bridge_load_path(uint32_t tablespace, uint32_t database, uint32_t relation,
-                 uint32_t segment, char path[BRIDGE_LOAD_PATH])
-{
-	FcFileId id = { .tablespace = tablespace,
-		            .database = database,
-		            .relation = relation,
-		            .segment = segment };
+/* ---- files --------------------------------------------------------------- */
 
-	paths_of_file(&runtime.root, id, path);
+static FcFileId
+id_of(const BridgeLoadFile *file)
+{
+	return (FcFileId){ .tablespace = file->tablespace,
+		               .database = file->database,
+		               .relation = file->relation,
+		               .fork = (uint8_t) file->fork,
+		               .segment = file->segment & (FC_SEGMENTS_MAX - 1) };
 }
 
-/* Which of the blocks are not cached?  Take their tickets. */
+bool
+bridge_load_possible(const BridgeLoadFile *file)
+{
+	return file->relation != 0 && file->fork < PATHS_FORKS &&
+	       file->segment < FC_SEGMENTS_MAX;
+}
+
+bool
+bridge_load_fork(const char *name, uint32_t *fork_out)
+{
+	for (uint32_t fork = 0; fork < PATHS_FORKS; fork++)
+	{
+		if (strcmp(paths_fork_name(fork), name) == 0)
+		{
+			*fork_out = fork;
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+bridge_load_path(const BridgeLoadFile *file, char path[BRIDGE_LOAD_PATH])
+{
+	FC_ASSERT(bridge_load_possible(file));
+	paths_of_file(&runtime.root, id_of(file), path);
+}
+
+unsigned
+bridge_load_cached(const BridgeLoadFile *file, const uint32_t blocks[],
+                   unsigned count)
+{
+	FcFile known = fc_file(id_of(file));
+	unsigned cached = 0;
+
+	FC_ASSERT(bridge_load_possible(file));
+	if (!bridge_attached() || !fc_file_resolve(&runtime.cache, &known))
+		return 0;
+	for (unsigned i = 0; i < count; i++)
+		cached += fc_read_would_hit(&runtime.cache, &known, blocks[i]);
+	return cached;
+}
+
+/* ---- blocks -------------------------------------------------------------- */
+
+/* Which of the first blocks of a run are not cached?  Take their tickets. */
 static void
-plan_run(int fd, OpenFile *file, uint32_t first, BridgeLoad *out)
+plan_run(int fd, OpenFile *file, const BridgeLoadRun *wanted, unsigned count,
+         BridgeLoad *out)
 {
 	run.plan.count = 0;
-	for (unsigned i = 0; i < out->looked; i++)
+	for (unsigned i = 0; i < count; i++)
 	{
 		FcTicket *ticket = &run.plan.ticket[run.plan.count];
-		FcStatus status =
-			fc_read_ticket(&runtime.cache, &file->file, first + i, ticket);
+		uint32_t block = wanted->first + i;
+		FcStatus status;
+
+		if ((wanted->wanted >> i & 1) == 0)
+			continue;
+		out->looked++;
+		status = fc_read_ticket(&runtime.cache, &file->file, block, ticket);
 
 		/* Perhaps truncated meanwhile: retry once with the current number. */
 		if (status == FC_STALE && descriptors_number(fd, file))
-			status =
-				fc_read_ticket(&runtime.cache, &file->file, first + i, ticket);
+			status = fc_read_ticket(&runtime.cache, &file->file, block, ticket);
 		if (status == FC_MISS)
 			run.plan.block[run.plan.count++] = (uint8_t) i;
 		else if (status == FC_OK)
@@ -156,16 +211,17 @@ read_planned(int fd, OpenFile *file, uint32_t first, BridgeLoad *out)
 }
 
 void
-bridge_load_read(int fd, uint32_t first, unsigned count, void *buffer,
+bridge_load_read(int fd, const BridgeLoadRun *wanted, void *buffer,
                  BridgeLoad *out)
 {
 	OpenFile *file = request_file(fd);
+	unsigned count = blocks_left(fd, wanted->first, wanted->count);
 
-	FC_ASSERT(count > 0 && count <= BRIDGE_LOAD_BLOCKS &&
+	FC_ASSERT(wanted->count > 0 && wanted->count <= BRIDGE_LOAD_BLOCKS &&
 	          BRIDGE_LOAD_BLOCKS <= RUN_FILL_BLOCKS);
-	*out = (BridgeLoad){ .looked = blocks_left(fd, first, count) };
-	out->end = out->looked < count;
+	*out = (BridgeLoad){ .end = count < wanted->count };
 	run.file = file;
+	run.heat = wanted->heat;
 	run.page = buffer;
 	run.filled = run.got = run.plan.count = 0;
 	if (runtime.cache.token == 0)
@@ -173,12 +229,13 @@ bridge_load_read(int fd, uint32_t first, unsigned count, void *buffer,
 	if (file == NULL || !request_cache_serves() ||
 	    !descriptors_number(fd, file))
 	{
-		out->refused = out->looked;
+		out->refused = out->looked = (unsigned) __builtin_popcount(
+			wanted->wanted & (uint32_t) ((1ULL << count) - 1));
 		return;
 	}
-	plan_run(fd, file, first, out);
+	plan_run(fd, file, wanted, count, out);
 	if (run.plan.count > 0)
-		read_planned(fd, file, first, out);
+		read_planned(fd, file, wanted->first, out);
 }
 
 static bool
@@ -193,8 +250,9 @@ fill_one(unsigned number)
 	                   &ticket) != FC_MISS)
 		return false;
 	return block < run.got &&
-	       request_fill_block(&run.file->file, &ticket,
-	                          run.page + (size_t) block * FC_BLOCK_SIZE);
+	       request_load_block(&run.file->file, &ticket,
+	                          run.page + (size_t) block * FC_BLOCK_SIZE,
+	                          run.heat);
 }
 
 bool

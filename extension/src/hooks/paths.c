@@ -44,9 +44,8 @@ typedef struct Parts
 	bool too_many; /* only the first PARTS_MAX - 1 and the last are here */
 } Parts;
 
-static const char *const fork_names[] = { "main", "fsm", "vm", "init" };
-
-#define FORK_COUNT (sizeof(fork_names) / sizeof(fork_names[0]))
+static const char *const fork_names[PATHS_FORKS] = { "main", "fsm", "vm",
+	                                                 "init" };
 
 static Parts
 split(const char *path)
@@ -134,7 +133,7 @@ relation_name(const Part *part, FilePlace *place)
 	left -= used;
 
 	place->id.fork = 0;
-	for (uint32_t fork = 1; fork < FORK_COUNT; fork++)
+	for (uint32_t fork = 1; fork < PATHS_FORKS; fork++)
 	{
 		size_t length = strlen(fork_names[fork]);
 
@@ -399,7 +398,7 @@ paths_classify_regular(const PathsRoot *root, const char *path)
 const char *
 paths_fork_name(uint32_t fork)
 {
-	return fork < FORK_COUNT ? fork_names[fork] : "?";
+	return fork < PATHS_FORKS ? fork_names[fork] : "?";
 }
 
 void

@@ -77,6 +77,9 @@ extern FilePlace paths_classify_regular(const PathsRoot *root,
  */
 extern void paths_of_file(const PathsRoot *root, FcFileId id, char *buffer);
 
+/* Forks that a relation can have. */
+#define PATHS_FORKS 4
+
 /* main, fsm, vm or init. */
 extern const char *paths_fork_name(uint32_t fork);
 

@@ -300,11 +300,11 @@ request_serve(const Call *call, OpenFile *entry, const Run *run, FillPlan *plan)
 /* ---- after the disk ------------------------------------------------------ */
 
 /*
- * Cache what the disk returned, unless PostgreSQL is about to reject the page:
- * the next read may return the correct block and has to reach the disk.
+ * Would PostgreSQL accept what the disk returned?  If not, the next read may
+ * return the correct block and has to reach the disk.
  */
-bool
-request_fill_block(const FcFile *file, const FcTicket *ticket, void *page)
+static bool
+page_valid(const FcFile *file, const FcTicket *ticket, void *page)
 {
 	uint32_t block = file->id.segment * runtime.segment_blocks + ticket->block;
 
@@ -315,7 +315,15 @@ request_fill_block(const FcFile *file, const FcTicket *ticket, void *page)
 		fc_count(&runtime.cache, FC_COUNT_insert_skip_invalid, 1);
 		return false;
 	}
-	return fc_fill(&runtime.cache, ticket, page) == FC_OK;
+	return true;
+}
+
+bool
+request_load_block(const FcFile *file, const FcTicket *ticket, void *page,
+                   unsigned heat)
+{
+	return page_valid(file, ticket, page) &&
+	       fc_fill_load(&runtime.cache, ticket, page, heat) == FC_OK;
 }
 
 /* Negative control: what happens if the ticket is taken too late. */
@@ -342,7 +350,8 @@ request_fill(const FcFile *file, const FillPlan *plan, void *const page[],
 
 		if (FC_BROKEN(TICKET_AFTER))
 			ticket = ticket_of_now(file, &ticket);
-		if (got >= (ssize_t) (block + 1) * FC_BLOCK_SIZE)
-			(void) request_fill_block(file, &ticket, page[block]);
+		if (got >= (ssize_t) (block + 1) * FC_BLOCK_SIZE &&
+		    page_valid(file, &ticket, page[block]))
+			(void) fc_fill(&runtime.cache, &ticket, page[block]);
 	}
 }

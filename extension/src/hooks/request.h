@@ -107,11 +107,11 @@ extern bool request_serve(const Call *call, OpenFile *entry, const Run *run,
 extern ssize_t reads_wanted(const Call *call, OpenFile *entry, const Run *run);
 
 /*
- * Put one block that the file gave into the cache, under its ticket.  False: it
- * was not added, and the reason was counted.
+ * Put one block that no query asked for into the cache, under its ticket, after
+ * the file gave it.  False: it was not added, and the reason was counted.
  */
-extern bool request_fill_block(const FcFile *file, const FcTicket *ticket,
-                               void *page);
+extern bool request_load_block(const FcFile *file, const FcTicket *ticket,
+                               void *page, unsigned heat);
 
 /*
  * Fill by the plan, after the file gave got bytes into the pages of the run.

@@ -23,6 +23,8 @@
 
 #include "bridge/bridge_runtime.h"
 #include "load/load.h"
+#include "load/load_list.h"
+#include "load/load_sql.h"
 #include "server/columns.h"
 #include "server/compat.h"
 #include "server/shmem.h"
@@ -36,6 +38,13 @@ static const char *const state_names[] = { [LOAD_WAITING] = "waiting",
 	                                       [LOAD_DONE] = "done",
 	                                       [LOAD_CANCELLED] = "cancelled",
 	                                       [LOAD_FAILED] = "failed" };
+
+const char *
+load_state_name(int32 state)
+{
+	Assert(state >= 0 && state < (int) lengthof(state_names));
+	return state_names[state];
+}
 
 static void
 check_kind(Relation relation)
@@ -107,8 +116,8 @@ add_relation(Oid id, bool indexes)
 	return blocks;
 }
 
-static void
-require_cache(void)
+void
+load_require_cache(void)
 {
 	shmem_require_preloaded();
 	if (!bridge_attached() || !load_attached())
@@ -127,7 +136,7 @@ pgflash_cache_load(PG_FUNCTION_ARGS)
 	int64 blocks = 0;
 	ListCell *cell;
 
-	require_cache();
+	load_require_cache();
 	foreach (cell, find_all_inheritors(relation, AccessShareLock, NULL))
 		blocks += add_relation(lfirst_oid(cell), indexes);
 	PG_RETURN_INT64(blocks);
@@ -137,13 +146,17 @@ Datum
 pgflash_cache_load_cancel(PG_FUNCTION_ARGS)
 {
 	Oid relation = PG_ARGISNULL(0) ? InvalidOid : PG_GETARG_OID(0);
+	uint64 cancelled;
 
-	require_cache();
-	PG_RETURN_INT64((int64) load_cancel(MyDatabaseId, relation));
+	load_require_cache();
+	cancelled = load_cancel(MyDatabaseId, relation);
+	if (!OidIsValid(relation) && load_list_cancel())
+		cancelled++;
+	PG_RETURN_INT64((int64) cancelled);
 }
 
-static void
-set_time(Datum *values, bool *nulls, int column, TimestampTz at)
+void
+load_set_time(Datum *values, bool *nulls, int column, TimestampTz at)
 {
 	values[column] = TimestampTzGetDatum(at);
 	nulls[column] = at == 0;
@@ -156,7 +169,6 @@ put(ReturnSetInfo *result, const LoadFile *file)
 	Datum values[CACHE_LOAD_PROGRESS_COLUMNS];
 	const char *why = NULL;
 
-	Assert(file->state >= 0 && file->state < (int) lengthof(state_names));
 	if (file->state == LOAD_FAILED)
 		why = strerror(file->error);
 	else if (file->state == LOAD_WAITING || file->state == LOAD_RUNNING)
@@ -169,7 +181,7 @@ put(ReturnSetInfo *result, const LoadFile *file)
 	values[CACHE_LOAD_PROGRESS_ROW_DATABASE] = ObjectIdGetDatum(file->database);
 	values[CACHE_LOAD_PROGRESS_ROW_FILENODE] = ObjectIdGetDatum(file->filenode);
 	values[CACHE_LOAD_PROGRESS_ROW_STATE] =
-		CStringGetTextDatum(state_names[file->state]);
+		CStringGetTextDatum(load_state_name(file->state));
 	nulls[CACHE_LOAD_PROGRESS_ROW_STATE_REASON] = why == NULL;
 	if (why != NULL)
 		values[CACHE_LOAD_PROGRESS_ROW_STATE_REASON] = CStringGetTextDatum(why);
@@ -183,9 +195,12 @@ put(ReturnSetInfo *result, const LoadFile *file)
 		Int64GetDatum((int64) file->loaded);
 	values[CACHE_LOAD_PROGRESS_ROW_BLOCKS_REFUSED] =
 		Int64GetDatum((int64) file->refused);
-	set_time(values, nulls, CACHE_LOAD_PROGRESS_ROW_QUEUED_AT, file->queued_at);
-	set_time(values, nulls, CACHE_LOAD_PROGRESS_ROW_STARTED_AT, file->began_at);
-	set_time(values, nulls, CACHE_LOAD_PROGRESS_ROW_ENDED_AT, file->ended_at);
+	load_set_time(values, nulls, CACHE_LOAD_PROGRESS_ROW_QUEUED_AT,
+	              file->queued_at);
+	load_set_time(values, nulls, CACHE_LOAD_PROGRESS_ROW_STARTED_AT,
+	              file->began_at);
+	load_set_time(values, nulls, CACHE_LOAD_PROGRESS_ROW_ENDED_AT,
+	              file->ended_at);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

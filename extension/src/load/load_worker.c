@@ -1,19 +1,23 @@
 /*
  * load_worker.c
- *		The process that loads files into the cache.
+ *		The processes that load blocks into the cache.
  *
- * It runs only while there is something to load; the housekeeping worker starts
- * it.  It reads a file in runs of up to 16 blocks, with one call each: a disk
- * charges per call rather than per byte.  Blocks that are cached are not read.
- * Where the file system allows it, the page cache is left alone (O_DIRECT).
+ * They run only while there is something to load; the housekeeping worker
+ * starts them: one for files (load.c), which are read from their beginning to
+ * their end, and LOAD_WORKERS for a list (load_list.c), whose blocks are
+ * scattered, so that a disk has several reads at a time.  Files come first.
  *
- * Queries must not feel it.  It reads at most pgflash.load_rate.  When a read
- * takes much longer than the quickest ones do, the disk has a queue, and the
- * process rests for a multiple of that time.  It waits, too, while the cache or
- * its writer could not take a block without being in the way of queries
- * (bridge_load.c).
+ * Each reads in runs of up to 16 blocks, with one call each: a disk charges per
+ * call rather than per byte.  Blocks that are cached are not read.  Where the
+ * file system allows it, the page cache is left alone (O_DIRECT).
  *
- * It holds no lock and is connected to no database.  A file is opened for a
+ * Queries must not feel it.  All together read at most pgflash.load_rate.  When
+ * a read takes much longer than the quickest ones do, the disk has a queue, and
+ * the process rests for a multiple of that time.  It waits, too, while the
+ * cache or its writer could not take a block without being in the way of
+ * queries (bridge_load.c).
+ *
+ * They hold no lock and are connected to no database.  A file is opened for a
  * portion of it at a time, so that a dropped one does not occupy its space for
  * longer than that.
  *
@@ -36,11 +40,15 @@
 #include "bridge/bridge_load.h"
 #include "bridge/bridge_runtime.h"
 #include "load/load.h"
+#include "load/load_list.h"
 #include "server/background.h"
 #include "server/compat.h"
 #include "settings.h"
 
 #define NS_OF_MS 1000000.0
+
+/* Processes that load a list. */
+#define LOAD_WORKERS 4
 
 /* Runs that are read from a file before it is opened again. */
 #define PORTION_RUNS 64
@@ -62,6 +70,9 @@
 #define FORGET 1.01
 
 PGDLLEXPORT void pgflash_loader_main(Datum argument);
+
+/* Of the processes, one loads files. */
+static bool loads_files;
 
 static double quickest_ns;
 
@@ -97,7 +108,8 @@ rest_after(const BridgeLoad *got)
 		rest_ms = REST * ns / NS_OF_MS;
 	if (setting_load_rate_mb > 0)
 		rest_ms = Max(rest_ms, (double) got->read_bytes / 1024 / 1024 /
-		                               setting_load_rate_mb * 1000 -
+		                               setting_load_rate_mb * 1000 *
+		                               load_list_workers(0) -
 		                           ns / NS_OF_MS);
 	return rest_ms;
 }
@@ -117,13 +129,12 @@ pace(const BridgeLoad *got)
 /* ---- files --------------------------------------------------------------- */
 
 static int
-open_segment(const LoadFile *file, uint32 segment)
+open_segment(const BridgeLoadFile *file)
 {
 	char path[BRIDGE_LOAD_PATH];
 	int fd;
 
-	bridge_load_path(file->tablespace, file->database, file->filenode, segment,
-	                 path);
+	bridge_load_path(file, path);
 	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY | O_DIRECT);
 	if (fd < 0 && errno == EINVAL)
 		fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
@@ -132,22 +143,35 @@ open_segment(const LoadFile *file, uint32 segment)
 
 /* Load a run; false: the file has ended, or could not be read. */
 static bool
-load_run(int fd, LoadFile *file, uint32 first, unsigned count, void *buffer)
+load_run(int fd, const BridgeLoadRun *wanted, void *buffer, BridgeLoad *got)
 {
-	BridgeLoad got;
-
-	bridge_load_read(fd, first, count, buffer, &got);
+	bridge_load_read(fd, wanted, buffer, got);
 	for (int tries = 0;
-	     !bridge_load_fill(tries == RING_TRIES || ShutdownRequestPending, &got);
+	     !bridge_load_fill(tries == RING_TRIES || ShutdownRequestPending, got);
 	     tries++)
 		wait_ms(RING_MS);
+	pace(got);
+	return !got->end && got->error == 0;
+}
+
+/* Load a run of a whole file. */
+static bool
+load_file_run(int fd, LoadFile *file, uint32 first, unsigned count,
+              void *buffer)
+{
+	BridgeLoadRun wanted = { .first = first,
+		                     .count = count,
+		                     .wanted =
+		                         (uint32) ((UINT64CONST(1) << count) - 1) };
+	BridgeLoad got;
+	bool more = load_run(fd, &wanted, buffer, &got);
+
 	file->done += got.looked;
 	file->cached += got.cached;
 	file->loaded += got.loaded;
 	file->refused += got.refused;
 	file->error = got.error;
-	pace(&got);
-	return !got.end && got.error == 0;
+	return more;
 }
 
 /* Load a portion of the file, of one segment. */
@@ -156,7 +180,12 @@ load_portion(LoadFile *file, void *buffer)
 {
 	uint32 segment_blocks = bridge_load_segment_blocks();
 	uint32 first = (uint32) (file->done % segment_blocks);
-	int fd = open_segment(file, (uint32) (file->done / segment_blocks));
+	BridgeLoadFile segment = { .tablespace = file->tablespace,
+		                       .database = file->database,
+		                       .relation = file->filenode,
+		                       .segment =
+		                           (uint32) (file->done / segment_blocks) };
+	int fd = open_segment(&segment);
 	bool more = fd >= 0;
 
 	if (fd < 0)
@@ -168,7 +197,7 @@ load_portion(LoadFile *file, void *buffer)
 		uint64 left = Min(file->blocks - file->done, segment_blocks - first);
 		unsigned count = (unsigned) Min(left, BRIDGE_LOAD_BLOCKS);
 
-		more = load_run(fd, file, first, count, buffer);
+		more = load_file_run(fd, file, first, count, buffer);
 		first += count;
 		if (!load_store(file))
 			break; /* cancelled */
@@ -192,62 +221,236 @@ hindrance(void)
 	                                 : bridge_load_hindrance();
 }
 
+/* Wait for a moment if nothing can be loaded now; true if it did. */
+static bool
+hindered(void)
+{
+	const char *why = hindrance();
+
+	load_set_reason(why);
+	if (why != NULL)
+		wait_ms(HINDERED_MS);
+	return why != NULL;
+}
+
+/* Load the files that were asked for, unless another process does. */
+static void
+load_files(void *buffer)
+{
+	LoadFile file;
+
+	if (!loads_files)
+		return;
+	load_save();
+	while (!ShutdownRequestPending && load_next(&file))
+	{
+		if (!hindered())
+			load_portion(&file, buffer);
+		load_save();
+	}
+}
+
+/* ---- a list -------------------------------------------------------------- */
+
+/* The list whose part this process loads; 0: none. */
+static uint64 part_of;
+
+static void
+end_part(void)
+{
+	uint64 list = part_of;
+
+	part_of = 0;
+	if (list != 0)
+		load_list_end(list);
+}
+
+/* The blocks of the bitmap that are in this run. */
+static uint32
+wanted_of(const LoadPart *part, const uint8 *bitmap, uint32 first)
+{
+	uint32 wanted = 0;
+
+	Assert(first % 8 == 0);
+	for (uint32 i = 0; i < BRIDGE_LOAD_BLOCKS / 8; i++)
+	{
+		uint32 byte = first / 8 + i;
+
+		if (byte < part->size)
+			wanted |= (uint32) bitmap[byte] << (8 * i);
+	}
+	return wanted;
+}
+
+/*
+ * Load a portion of a part from block *first on, which it advances.  False: the
+ * part has ended, or is no longer wanted.
+ */
+static bool
+load_part_portion(const LoadPart *part, const uint8 *bitmap, uint32 *first,
+                  LoadCounts *counts, void *buffer)
+{
+	BridgeLoadFile file = load_list_file(part);
+	int fd = bridge_load_possible(&file) ? open_segment(&file) : -1;
+	bool more = fd >= 0;
+
+	for (int runs = 0; more && runs < PORTION_RUNS && !ShutdownRequestPending &&
+	                   *first / 8 < part->size;
+	     *first += BRIDGE_LOAD_BLOCKS)
+	{
+		BridgeLoadRun wanted = { .first = *first,
+			                     .count = BRIDGE_LOAD_BLOCKS,
+			                     .wanted = wanted_of(part, bitmap, *first),
+			                     .heat = part->heat };
+		BridgeLoad got;
+		LoadCounts run;
+
+		if (wanted.wanted == 0)
+			continue;
+		more = load_run(fd, &wanted, buffer, &got);
+		run = (LoadCounts){ .done = got.looked,
+			                .cached = got.cached,
+			                .loaded = got.loaded,
+			                .refused = got.refused };
+		counts->done += run.done;
+		more = load_list_count(part_of, &run) && more;
+		runs++;
+	}
+	if (fd >= 0)
+		(void) CloseTransientFile(fd);
+	return more && *first / 8 < part->size && !ShutdownRequestPending;
+}
+
+/* Load a part whose bitmap was read. */
+static void
+load_part(const LoadPart *part, const uint8 *bitmap, void *buffer)
+{
+	LoadCounts counts = { 0 };
+	LoadCounts rest = { 0 };
+	uint32 first = 0;
+	bool more = true;
+
+	while (more && !ShutdownRequestPending)
+	{
+		load_files(buffer);
+		if (!hindered())
+			more = load_part_portion(part, bitmap, &first, &counts, buffer);
+		else
+			more = load_list_count(part_of, &rest);
+	}
+
+	/* What was not reached is not there, or nobody will load it. */
+	if (counts.done < part->blocks)
+	{
+		rest.done = part->blocks - counts.done;
+		if (ShutdownRequestPending)
+			rest.refused = rest.done;
+		else
+			rest.missing = rest.done;
+		(void) load_list_count(part_of, &rest);
+	}
+}
+
+/* Load a part of the list; false: none is left. */
+static bool
+load_next_part(void *buffer)
+{
+	uint8 *bitmap = NULL;
+	uint32 number;
+	LoadPart part;
+	int fd;
+
+	if (!load_list_begin(&part_of, &number))
+		return false;
+	fd = load_list_open(part_of);
+	if (fd >= 0)
+	{
+		if (load_list_part(fd, number, &part))
+			bitmap = load_list_bitmap(fd, &part);
+		(void) CloseTransientFile(fd);
+	}
+	if (bitmap != NULL)
+	{
+		load_part(&part, bitmap, buffer);
+		pfree(bitmap);
+	}
+	end_part();
+	return true;
+}
+
+/* ---- the process --------------------------------------------------------- */
+
+static void
+leave(int code, Datum argument)
+{
+	(void) code;
+	(void) argument;
+	end_part();
+	(void) load_list_workers(-1);
+}
+
 void
 pgflash_loader_main(Datum argument)
 {
-	LoadFile file;
 	char *buffer;
 
-	(void) argument;
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 	if (!bridge_attached() || !load_attached())
 		proc_exit(0);
 
+	loads_files = DatumGetInt32(argument) == 0;
+	(void) load_list_workers(1);
+	before_shmem_exit(leave, (Datum) 0);
 	buffer = (char *) TYPEALIGN(
 		COMPAT_IO_ALIGN,
 		MemoryContextAlloc(TopMemoryContext,
 	                       BRIDGE_LOAD_BLOCKS * BLCKSZ + COMPAT_IO_ALIGN));
-	load_save();
-	while (!ShutdownRequestPending && load_next(&file))
-	{
-		const char *why = hindrance();
-
-		load_set_reason(why);
-		if (why != NULL)
-			wait_ms(HINDERED_MS);
-		else
-			load_portion(&file, buffer);
-		load_save();
-	}
+	do
+		load_files(buffer);
+	while (!ShutdownRequestPending && load_next_part(buffer));
 	load_set_reason(NULL);
 	proc_exit(0);
 }
 
 /* ---- its start ----------------------------------------------------------- */
 
-void
-load_worker_tick(void)
+/* Start a process unless it runs; false: there is no place for it. */
+static bool
+start_worker(BackgroundWorkerHandle **handle, int number)
 {
-	static BackgroundWorkerHandle *handle;
 	BackgroundWorker worker;
 	pid_t pid;
 
-	if (handle != NULL && GetBackgroundWorkerPid(handle, &pid) != BGWH_STOPPED)
-		return;
-	if (handle != NULL)
-		pfree(handle);
-	handle = NULL;
-	if (!load_pending())
-		return;
+	if (*handle != NULL &&
+	    GetBackgroundWorkerPid(*handle, &pid) != BGWH_STOPPED)
+		return true;
+	if (*handle != NULL)
+		pfree(*handle);
+	*handle = NULL;
 
 	background_describe(&worker, "pgflash loader", "pgflash_loader_main");
 	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+	worker.bgw_main_arg = Int32GetDatum(number);
+	return RegisterDynamicBackgroundWorker(&worker, handle);
+}
+
+void
+load_worker_tick(void)
+{
+	static BackgroundWorkerHandle *handles[LOAD_WORKERS];
+	int wanted = load_list_pending() ? LOAD_WORKERS : load_pending() ? 1 : 0;
+
+	/* One is enough; with fewer it takes longer. */
+	for (int i = 0; i < wanted; i++)
 	{
-		handle = NULL;
-		load_set_reason("max_worker_processes are in use");
+		if (start_worker(&handles[i], i))
+			continue;
+		handles[i] = NULL;
+		if (i == 0)
+			load_set_reason("max_worker_processes are in use");
+		break;
 	}
 }

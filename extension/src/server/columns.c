@@ -254,6 +254,29 @@ const RowType cache_verify_columns = {
 	}
 };
 
+const RowType cache_warmth_columns = {
+	.arguments = 0,
+	.count = CACHE_WARMTH_COLUMNS,
+	.columns = (const RowColumn[]){
+		{ "list_id", INT8OID },
+		{ "state", TEXTOID },
+		{ "state_reason", TEXTOID },
+		{ "warmth", FLOAT8OID },
+		{ "to_go_s", FLOAT8OID },
+		{ "list_age_s", FLOAT8OID },
+		{ "list_taken_at", TIMESTAMPTZOID },
+		{ "blocks_total", INT8OID },
+		{ "blocks_done", INT8OID },
+		{ "blocks_cached", INT8OID },
+		{ "blocks_loaded", INT8OID },
+		{ "blocks_refused", INT8OID },
+		{ "blocks_missing", INT8OID },
+		{ "queued_at", TIMESTAMPTZOID },
+		{ "started_at", TIMESTAMPTZOID },
+		{ "ended_at", TIMESTAMPTZOID },
+	}
+};
+
 const RowType io_columns = {
 	.arguments = 0,
 	.count = IO_COLUMNS,

@@ -33,6 +33,7 @@
 
 #include "bridge/bridge.h"
 #include "load/load.h"
+#include "load/load_list.h"
 #include "policy/relation_policy.h"
 #include "sampler/sampler.h"
 #include "server/background.h"
@@ -77,6 +78,7 @@ _PG_init(void)
 		statement_explain_install();
 		benefit_install();
 		load_install();
+		load_list_install();
 		if (bridge_wanted())
 			install_cache();
 	}

@@ -28,7 +28,7 @@ static shmem_request_hook_type previous_request_hook;
 static shmem_startup_hook_type previous_startup_hook;
 
 /* More than the library has. */
-#define PARTS_MAX 16
+#define PARTS_MAX 24
 
 static const SharedPart *parts[PARTS_MAX];
 static int part_count;
