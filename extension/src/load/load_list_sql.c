@@ -204,8 +204,9 @@ take_rows(ArrayType *array, uint32 *count_out, uint64 *blocks_out)
 		LoadPartSource *next = &parts[*count_out];
 
 		CHECK_FOR_INTERRUPTS();
+		/* In some builds DatumGetHeapTupleHeader() is a function they lack. */
 		if (nulls[i] ||
-		    !take_row(&type, DatumGetHeapTupleHeader(rows[i]), next))
+		    !take_row(&type, (HeapTupleHeader) PG_DETOAST_DATUM(rows[i]), next))
 			continue;
 		*blocks_out += next->part.blocks;
 		(*count_out)++;
