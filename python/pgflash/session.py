@@ -17,13 +17,15 @@ answer, a server that is too old, a role without the rights.
 """
 
 import contextlib
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, LiteralString, NamedTuple, Self, TypeAlias, cast
 
 import psycopg
 from psycopg import sql
-from psycopg.abc import Params
+from psycopg.abc import Buffer, Params
+from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
 
 from pgflash.errors import PgflashError
@@ -90,10 +92,34 @@ class _Cursor(psycopg.Cursor[tuple[Any, ...]]):
         return super().execute(signed, params, prepare=prepare, binary=binary)
 
 
+class _AnyText(Loader):
+    """Reads text of a database whose encoding is SQL_ASCII: its bytes can be of any encoding."""
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode("utf-8", errors="replace")
+
+
+class _AnyJson(Loader):
+    """Reads JSON of such a database."""
+
+    def load(self, data: Buffer) -> object:
+        return json.loads(bytes(data).decode("utf-8", errors="replace"))
+
+
+def _read_any_text(connection: Connection) -> None:
+    """Have the server send bytes that are not UTF-8, too, and read them."""
+    connection.execute("set client_encoding = 'SQL_ASCII'")
+    for kind in (0, "text", "varchar", "bpchar", "name"):  # 0: a type that psycopg does not know
+        connection.adapters.register_loader(kind, _AnyText)
+    for kind in ("json", "jsonb"):
+        connection.adapters.register_loader(kind, _AnyJson)
+
+
 def connect(dsn: str) -> Connection:
     """Return a session in autocommit mode; an empty DSN means libpq's environment.
 
-    Only the catalog can be used in it without a schema.
+    Only the catalog can be used in it without a schema.  Text is read as UTF-8, in a database of
+    encoding SQL_ASCII with U+FFFD for bytes that are not.
     """
     wait_s = parse_dsn(dsn).get("connect_timeout") or CONNECT_TIMEOUT_S
     try:
@@ -102,6 +128,7 @@ def connect(dsn: str) -> Connection:
             autocommit=True,
             application_name="pgflash",
             connect_timeout=wait_s,
+            client_encoding="UTF8",
             cursor_factory=_Cursor,
         )
     except psycopg.OperationalError as error:
@@ -120,6 +147,8 @@ def connect(dsn: str) -> Connection:
     try:
         with said("begin a session"):
             connection.execute(SEARCH_PATH)
+            if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+                _read_any_text(connection)
     except SessionError:
         connection.close()
         raise

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Sessions with databases of any encoding."""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgflash import api
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
+from support.cluster import ClusterFactory
+from support.commands import output
+from support.script import SQL_VERSION
+from support.sections import BY_HAND
+
+#: A table whose name is in ISO 8859-1, as databases of encoding SQL_ASCII allow.
+LATIN = b'create table "caf\xe9" as select n from generate_series(1, 10000) n'
+READ_LATIN = b'select (select count(*) from "caf\xe9" where n <> g) from generate_series(1, 500) g'
+
+SNOWMAN = 'create table "\N{SNOWMAN}" as select n from generate_series(1, 10000) n'
+READ_SNOWMAN = """
+select (select count(*) from "\N{SNOWMAN}" where n <> g) from generate_series(1, 500) g
+"""
+
+
+@pytest.fixture
+def server(cluster: ClusterFactory, pgflash_install: PgInstall) -> Server:
+    """A server with a database of encoding SQL_ASCII, whose extension has taken two snapshots."""
+    server = cluster(install=pgflash_install, preload="pgflash", settings=BY_HAND)
+    with server.connect() as connection:
+        connection.execute(
+            "create database legacy encoding 'SQL_ASCII' locale 'C' template template0"
+        )
+    with psycopg.connect(
+        server.conninfo("legacy"), autocommit=True, client_encoding="SQL_ASCII"
+    ) as legacy:
+        legacy.execute("create extension pgflash")
+        legacy.execute("select pgflash_snapshot()")
+        legacy.execute(LATIN)
+        legacy.execute(READ_LATIN)
+        legacy.execute("select pg_stat_force_next_flush()")
+        legacy.execute("select pgflash_snapshot()")
+    return server
+
+
+def test_a_database_without_an_encoding_is_read(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn = server.conninfo("legacy")
+    shown = output(capsys, "version", "--dsn", dsn)
+    assert f"library:    {SQL_VERSION}\n" in shown
+    assert f"extension:  {SQL_VERSION} in database legacy\n" in shown
+    report = output(capsys, "report", "--dsn", dsn)
+    assert "caf\N{REPLACEMENT CHARACTER}" in report
+    assert "b'" not in report
+    store = tmp_path / "snapshots"
+    output(capsys, "snapshot", "--dsn", dsn, "--store", str(store))
+    assert len(api.snapshots(path=store)) == 1
+
+
+def test_the_environments_encoding_does_not_matter(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        output(capsys, "snapshot", "--dsn", server.conninfo())
+        connection.execute("set client_encoding = 'UTF8'")
+        connection.execute(SNOWMAN)
+        connection.execute(READ_SNOWMAN)
+        connection.execute("select pg_stat_force_next_flush()")
+        output(capsys, "snapshot", "--dsn", server.conninfo())
+    assert "\N{SNOWMAN}" in output(capsys, "report", "--dsn", server.conninfo())
