@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from pgflash import api
 from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
@@ -378,6 +379,12 @@ def test_a_standby_loads_the_list_of_its_primary(
         reader.execute(LOAD)
         row = await_end(reader)
         assert row["warmth"] > 0.9
+        (member,) = api.fleet_status(dsns=[standby.server.conninfo()]).members
+        assert (member.role, member.problem) == ("standby", "")
+        assert member.warmth is not None
+        assert member.warmth > 0.9
+        assert member.to_go_s == 0
+        assert member.list_age_s is not None
         reader.execute("select pg_promote()")
         reader.execute("update item set pad = repeat('z', 500) where id % 100 = 2")
         assert_never_stale(standby, compared_min=500, go_on=lambda: read_all(reader))
