@@ -27,6 +27,7 @@ from psycopg import sql
 from psycopg.abc import Buffer, Params
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 
 from pgflash.errors import PgflashError
 
@@ -36,6 +37,9 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 MAJOR_MIN = 15
 
 CONNECT_TIMEOUT_S = 10
+
+#: How often a statement is run again that a standby cancelled.
+CANCELLED_MAX = 5
 
 #: Behind each statement of ours; the extension's snapshot_read() writes the same.
 SIGNATURE: Final = "/* pgflash */"
@@ -73,7 +77,11 @@ def parse_dsn(dsn: str) -> dict[str, Any]:
 
 
 class _Cursor(psycopg.Cursor[tuple[Any, ...]]):
-    """A cursor that signs its statements: reports know them in pg_stat_statements."""
+    """A cursor that signs its statements: reports know them in pg_stat_statements.
+
+    A standby cancels a statement that is in the way of what it replays.  Outside a transaction,
+    such a statement is run again.
+    """
 
     def execute(
         self,
@@ -89,6 +97,12 @@ class _Cursor(psycopg.Cursor[tuple[Any, ...]]):
         elif isinstance(query, str):
             query = f"{query} {SIGNATURE}"
         signed = cast("LiteralString", query)
+        for _ in range(CANCELLED_MAX):
+            try:
+                return super().execute(signed, params, prepare=prepare, binary=binary)
+            except psycopg.errors.SerializationFailure:
+                if self.connection.info.transaction_status != TransactionStatus.IDLE:
+                    raise
         return super().execute(signed, params, prepare=prepare, binary=binary)
 
 

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Sessions with databases of any encoding."""
+"""Sessions with databases of any encoding, and with standbys that cancel statements."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from pgflash import api
+from pgflash.session import connect
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.commands import output
+from support.patience import until
 from support.script import SQL_VERSION
 from support.sections import BY_HAND
+from support.standby import REPLICATION, create_standby, has_replayed
 
 #: A table whose name is in ISO 8859-1, as databases of encoding SQL_ASCII allow.
 LATIN = b'create table "caf\xe9" as select n from generate_series(1, 10000) n'
@@ -22,6 +27,9 @@ SNOWMAN = 'create table "\N{SNOWMAN}" as select n from generate_series(1, 10000)
 READ_SNOWMAN = """
 select (select count(*) from "\N{SNOWMAN}" where n <> g) from generate_series(1, 500) g
 """
+
+
+SLEEPING = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
 
 
 @pytest.fixture
@@ -72,3 +80,44 @@ def test_the_environments_encoding_does_not_matter(
         connection.execute("select pg_stat_force_next_flush()")
         output(capsys, "snapshot", "--dsn", server.conninfo())
     assert "\N{SNOWMAN}" in output(capsys, "report", "--dsn", server.conninfo())
+
+
+def test_a_statement_that_a_standby_cancels_is_run_again(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    primary = cluster(install=pgflash_install, settings=REPLICATION)
+    with primary.connect() as writer, ThreadPoolExecutor(max_workers=1) as pool:
+        writer.execute("create table waiting as select 300 as seconds")
+        standby = create_standby(cluster, primary).server
+        until(lambda: has_replayed(primary, standby))
+        with closing(connect(standby.conninfo())) as session:
+            reading = pool.submit(
+                lambda: session.execute("select pg_sleep(seconds) from public.waiting").fetchall()
+            )
+            with standby.connect() as other:
+                until(lambda: other.execute(SLEEPING).fetchone() == (1,))
+                # The replay of this asks for the lock that the statement holds.
+                writer.execute("truncate waiting")
+                assert reading.result() == []
+
+
+def test_a_transaction_that_a_standby_cancels_is_not_run_again_in_part(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    primary = cluster(install=pgflash_install, settings=REPLICATION)
+    with primary.connect() as writer, ThreadPoolExecutor(max_workers=1) as pool:
+        writer.execute("create table waiting as select 300 as seconds")
+        standby = create_standby(cluster, primary).server
+        until(lambda: has_replayed(primary, standby))
+        with closing(connect(standby.conninfo())) as session:
+
+            def read() -> None:
+                with session.transaction():
+                    session.execute("select 1")
+                    session.execute("select pg_sleep(seconds) from public.waiting")
+
+            reading = pool.submit(read)
+            with standby.connect() as other:
+                until(lambda: other.execute(SLEEPING).fetchone() == (1,))
+                writer.execute("truncate waiting")
+                assert isinstance(reading.exception(), psycopg.errors.SerializationFailure)

@@ -13,7 +13,7 @@ import math
 import re
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
@@ -54,9 +54,11 @@ RECENT_MAX = 64
 #: The same for a range that is not over.
 UNSETTLED_KEPT_S = 5.0
 #: When scripts ask again what sessions did, in seconds: the first of these that is so many times as
-#: long as the answer took.
+#: long as an answer takes.
 AGAIN_S = (10.0, 30.0, 60.0, 120.0, 300.0)
 AGAIN_PART = 200
+#: Of so many answers the fastest counts: any of the others may have waited for a busy machine.
+AGAIN_OF = 3
 #: A report first takes a snapshot if the last one, by whatever request, is this old.
 TAKEN_EVERY_S = 60.0
 #: At most this many a day, including those taken by command: as many as the server itself takes.
@@ -135,6 +137,7 @@ class Details:
         self._seats = threading.Semaphore(WAITING_MAX)
         self._stopped = False
         self._may_take_s = 0.0
+        self._pace = Pace()
         self._kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
         #: Until when an answer may be reused, and the answer.
         self._recent: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
@@ -164,7 +167,7 @@ class Details:
                 ),
             )
             found = msgspec.json.encode(
-                replace(time_range, again_s=_again_s(time.monotonic() - began_s))
+                replace(time_range, again_s=self._pace.again_s(time.monotonic() - began_s))
             )
             # A range that is not over yet, by the server's clock, may still gain data.
             if end < now - SETTLED:
@@ -365,9 +368,18 @@ def _clock_and_role(connection: Connection) -> tuple[datetime, bool]:
     return row[0], row[1]
 
 
-def _again_s(took_s: float) -> float:
-    """Return when to ask again, so that asking takes but a small part of the time."""
-    return next((one for one in AGAIN_S if one >= AGAIN_PART * took_s), AGAIN_S[-1])
+class Pace:
+    """How often scripts ask again, so that asking takes only a small part of the time."""
+
+    def __init__(self) -> None:
+        """Begin without an answer."""
+        self._took_s = deque([0.0] * (AGAIN_OF - 1), maxlen=AGAIN_OF)
+
+    def again_s(self, took_s: float) -> float:
+        """Note how long an answer took; return when to ask again, in seconds."""
+        self._took_s.append(took_s)
+        enough_s = AGAIN_PART * min(self._took_s)
+        return next((one for one in AGAIN_S if one >= enough_s), AGAIN_S[-1])
 
 
 def _remembered_s(found: TimeRange, begin: datetime, end: datetime) -> float:
