@@ -131,7 +131,7 @@ def sessions_cpu_s(server: Server) -> dict[int, float]:
 def page(server: Server, port: int) -> Iterator[subprocess.Popen[str]]:
     """Serve the page of a server."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "pgflash.cli", "serve", "--dsn", server.conninfo(),
+        [sys.executable, "-m", "pgflash", "serve", "--dsn", server.conninfo(),
          "--listen", f"127.0.0.1:{port}", "--no-token"],
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

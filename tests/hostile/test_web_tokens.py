@@ -112,7 +112,7 @@ def test_the_token_is_shown_to_who_starts_it_in_a_terminal(tmp_path: Path) -> No
     """And nowhere else: standard error may be a log."""
     leader, follower = pty.openpty()
     child = subprocess.Popen(
-        [sys.executable, "-m", "pgflash.cli", "serve", "--dsn", "host=/nowhere", "--listen",
+        [sys.executable, "-m", "pgflash", "serve", "--dsn", "host=/nowhere", "--listen",
          "127.0.0.1:0", "--token-file", tmp_path / "token"],
         stderr=follower,
     )  # fmt: skip

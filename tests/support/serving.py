@@ -82,7 +82,7 @@ def serving(
     limited = f"ulimit -Sn {files[0]} && ulimit -Hn {files[1]} && " if files else ""
     command = [
         *("sh", "-c", f'{limited}exec "$@"', "sh"),
-        *(sys.executable, "-m", "pgflash.cli", "serve", "--dsn", "host=/nowhere dbname=x"),
+        *(sys.executable, "-m", "pgflash", "serve", "--dsn", "host=/nowhere dbname=x"),
         *("--listen", listen, *words),
     ]
     with log.open("wb") as said:

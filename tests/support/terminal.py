@@ -18,7 +18,7 @@ from support.patience import PATIENCE_S
 #: Codes that move the cursor, colour the text, or tell the terminal about itself.
 _CODES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>])|[\x07\x0e\x0f]")
 
-PGFLASH = (sys.executable, "-m", "pgflash.cli")
+PGFLASH = (sys.executable, "-m", "pgflash")
 
 
 @dataclass(kw_only=True)

@@ -4,6 +4,8 @@
 import csv
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -237,9 +239,32 @@ def test_an_emulator_that_is_not_built_is_known_before_the_run(
 
 def test_the_program_starts_as_a_module() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pgflash.cli", "--version"],
+        [sys.executable, "-m", "pgflash", "--version"],
         capture_output=True,
         text=True,
         check=True,
     )
     assert done.stdout.startswith("pgflash, version ")
+
+
+SLOW_LIBRARY = """
+import time
+print("importing", flush=True)
+time.sleep(600)
+"""
+
+
+def test_ctrl_c_while_it_still_starts_ends_it_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text(SLOW_LIBRARY)
+    with subprocess.Popen(
+        [sys.executable, "-m", "pgflash", "--version"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"importing\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b""
+    assert process.returncode == -signal.SIGINT

@@ -132,7 +132,7 @@ def test_who_may_not_drop_snapshots_is_told_where_the_rights_are_named(
 def test_the_live_page_says_it_once_its_session_begins(server: Server) -> None:
     words = ("serve", "--listen", "127.0.0.1:0", "--dsn", server.conninfo())
     process = subprocess.Popen(
-        [sys.executable, "-m", "pgflash.cli", *words],
+        [sys.executable, "-m", "pgflash", *words],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PGFLASH_TOKEN": "long enough for a token"},

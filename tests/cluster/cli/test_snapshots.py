@@ -68,7 +68,7 @@ def test_every_takes_one_after_the_other_until_it_is_interrupted(
     path = tmp_path / "s"
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "pgflash.cli", "snapshot", "--dsn", server.conninfo()),
+            *(sys.executable, "-m", "pgflash", "snapshot", "--dsn", server.conninfo()),
             *("--store", str(path), "--every", "1s"),
         ],
         stdout=subprocess.PIPE,

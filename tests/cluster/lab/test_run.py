@@ -66,7 +66,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(install: PgInstall, store: Path, *words: str) -> list[str]:
-    lab = [sys.executable, "-m", "pgflash.cli", "lab", "run", "oltp-approaches", *TINY]
+    lab = [sys.executable, "-m", "pgflash", "lab", "run", "oltp-approaches", *TINY]
     return [*lab, "--pg-config", str(install.pg_config), "--store", str(store), *words]
 
 
@@ -165,7 +165,7 @@ def test_a_users_own_pgbench_script_is_a_workload(
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    lab = [sys.executable, "-m", "pgflash.cli", "lab", "run", "pgbench", "--preset", "smoke"]
+    lab = [sys.executable, "-m", "pgflash", "lab", "run", "pgbench", "--preset", "smoke"]
     lab += ["--pg-config", str(pg_install.pg_config), "--store", str(store), "--out", str(folder)]
     own = ["scale=0", "measure_s=2"]
     own += ["setup=setup.sql", "conditions=kept.sql"]
@@ -275,7 +275,7 @@ def test_an_approach_places_what_it_says(
 ) -> None:
     scenario = tmp_path / "own.toml"
     scenario.write_text(OWN)
-    words = [sys.executable, "-m", "pgflash.cli", "lab", "run", str(scenario)]
+    words = [sys.executable, "-m", "pgflash", "lab", "run", str(scenario)]
     words += ["--pg-config", str(pgflash_install.pg_config), "--store", str(store)]
     done = subprocess.run(
         [*words, "--out", str(tmp_path / "run")], capture_output=True, text=True, check=False

@@ -17,7 +17,7 @@ QUERIES = ["Q18", "Q9", "Q6", "Q1"]  # in the order of a stream that is alone
 @pytest.fixture(scope="module")
 def folder(pgflash_install: PgInstall, tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("store")
-    command = [sys.executable, "-m", "pgflash.cli", "lab", "run", "warehouse", "--preset", "smoke"]
+    command = [sys.executable, "-m", "pgflash", "lab", "run", "warehouse", "--preset", "smoke"]
     command += ["--store", str(store)]
     done = subprocess.run(
         [*command, "--pg-config", str(pgflash_install.pg_config)],

@@ -21,7 +21,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(install: PgInstall, store: Path, scenario: str, *changes: str) -> Run:
     words = [word for change in changes for word in ("--set", change)]
-    command = [sys.executable, "-m", "pgflash.cli", "lab", "run", scenario, "--preset", "smoke"]
+    command = [sys.executable, "-m", "pgflash", "lab", "run", scenario, "--preset", "smoke"]
     places = ["--pg-config", str(install.pg_config), "--store", str(store)]
     done = subprocess.run([*command, *places, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -238,7 +238,7 @@ def test_the_comparison_of_the_guide_shows_reads_from_flash(
     commands = commands.replace("=app", "=postgres")
     commands = commands.replace("compare without with", "compare without with --format json")
     env = os.environ | {"PGHOST": str(cached.server.socket_dir), "PGUSER": "postgres"}
-    script = f'set -e; pgflash() {{ "{sys.executable}" -m pgflash.cli "$@"; }}\n{commands}'
+    script = f'set -e; pgflash() {{ "{sys.executable}" -m pgflash "$@"; }}\n{commands}'
     with busy(cached.server):
         done = subprocess.run(
             ["bash", "-c", script], env=env, capture_output=True, text=True, check=False

@@ -470,7 +470,7 @@ def test_top_fills_a_large_window_with_sql_and_ends_with_q(server: Server) -> No
 
 def test_top_is_ended_by_an_interrupt_and_leaves_no_session(server: Server) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-m", "pgflash.cli", "top", "--dsn", server.conninfo(), "--every", "0.2"],
+        [sys.executable, "-m", "pgflash", "top", "--dsn", server.conninfo(), "--every", "0.2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
