@@ -129,7 +129,7 @@ typedef struct Ring
  */
 #define LOOK_AGAIN_NS 5000000
 
-/* Of a deadline that has passed meanwhile, a held read has this part left. */
+/* A read has at least this part of the deadline, or is not begun. */
 #define DEADLINE_PART 50
 
 /* What reading the entry's blocks will fill, and where they are. */
@@ -781,9 +781,13 @@ submit_reads(const Ring *ring, Staged staged[], unsigned count)
 
 		if (!staged[i].wanted)
 			continue;
-		/* All of them together may wait no longer than one. */
+		/*
+		 * All of them together may wait no longer than one.  A read with too
+		 * little time would fail on a healthy device, which would count as a
+		 * fault.
+		 */
 		now_ns = fc_clock_ns();
-		if (now_ns >= end_ns)
+		if (now_ns + deadline_ns / DEADLINE_PART > end_ns)
 			break;
 		runtime.cache.read_deadline_ns = end_ns - now_ns;
 		serve(&staged[i]);
