@@ -2,16 +2,23 @@
 """The WAL moves on a primary with a slot and a standby, and on the standby itself."""
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from pgflash.machine.ephemeral import ephemeral_at
+from pgflash.machine.mounts import mount_of, read_mounts
+from pgflash.machine.tree import HERE
 from pgflash.model.plan import Move, MoveKind
-from pgflash.place import PlaceError, look_at
+from pgflash.place import PlaceError, look_at, wal
 from pgflash.place.journal import read_plan
+from pgflash.standbys import read_standbys
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import FAST_SETTINGS, ClusterFactory
-from support.patience import eventually
+from support.machines import FakeMachine
+from support.patience import eventually, until
 from support.placed import PlacedServer, placed_server
 from support.standby import REPLICATION, has_replayed
 from support.uring import uring_settings
@@ -92,6 +99,39 @@ def test_the_wal_of_a_standby_moves_by_itself(pair: tuple[PlacedServer, PlacedSe
     add_and_follow(primary, standby)
     standby.undo(path)
     add_and_follow(primary, standby)
+
+
+def test_the_wal_goes_to_a_drive_that_may_be_lost_only_beside_a_synchronous_standby(
+    pair: tuple[PlacedServer, PlacedServer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    primary, standby = pair
+    add_and_follow(primary, standby)
+    # This machine, with the drive of the target named as one that is empty after a stop.
+    drive = mount_of(HERE, read_mounts(), str(primary.server.base))
+    assert drive is not None
+    fake = FakeMachine(tmp_path)
+    fake.write("proc/self/mountinfo", Path("/proc/self/mountinfo").read_text().rstrip())
+    fake.write("etc/pgflash/ephemeral/nvme.conf", f"MOUNT={drive.mount_point}")
+    (tmp_path / str(primary.server.base).lstrip("/")).mkdir(parents=True)
+    monkeypatch.setattr(wal, "ephemeral_at", partial(ephemeral_at, machine=fake.machine))
+
+    path = primary.plan(wal_to(primary), name="lost")
+    with pytest.raises(PlaceError, match=r"nvme.conf names it.*there is no synchronous standby"):
+        primary.apply(path)
+    assert primary.wal_folder == primary.data / "pg_wal"
+    with primary.server.connect() as connection:
+        connection.execute("alter system set synchronous_standby_names = '*'")
+        connection.execute("select pg_reload_conf()")
+        until(lambda: read_standbys(connection).why_alone() == "")
+    (seen,) = look_at(read_plan(path), primary.dsn)
+    assert seen.refused is None
+    assert seen.look is not None
+    assert any("rebuilt from another member" in one for one in seen.look.warnings)
+    (own,) = look_at(read_plan(standby.plan(wal_to(standby), name="own")), standby.dsn)
+    assert own.refused is None
+    with primary.server.connect() as connection:
+        connection.execute("alter system reset synchronous_standby_names")
+        connection.execute("select pg_reload_conf()")
 
 
 def test_a_table_is_not_moved_on_a_standby(pair: tuple[PlacedServer, PlacedServer]) -> None:

@@ -19,6 +19,7 @@ def few(
     flash_reads: tuple[float, float] = (0.0, 0.0),
     syncs: tuple[float, float] = (5_000.0, 25.0),
     commit_s: float = 100.0,
+    standby_s: float = 0.0,
     lock_s: float = 0.0,
     configuration_s: float = 0.0,
     other_s: float = 0.0,
@@ -35,7 +36,7 @@ def few(
 
     Segments are (name, kind, reads, writes), with the disk's mean latency; a curve's points are
     (bytes, hit ratio); tablespaces are (name, reads, ms of a read); the existing cache has a size
-    and a hit ratio.
+    and a hit ratio.  STANDBY_S is the part of COMMIT_S that is waited for a standby.
     """
     user_io_s = reads[1] + flash_reads[1] + temp[1]
     db_time_s = cpu_s + user_io_s + commit_s + lock_s + configuration_s + other_s
@@ -43,7 +44,8 @@ def few(
         ("data file read, disk", *reads, "User I/O"),
         ("data file read, flash cache", *flash_reads, "User I/O"),
         ("temporary file read", *temp, "User I/O"),
-        ("LWLock:WALWrite", None, commit_s, "Commit"),
+        ("LWLock:WALWrite", None, commit_s - standby_s, "Commit"),
+        ("IPC:SyncRep", None, standby_s, "Commit"),
         ("DB CPU", None, cpu_s, "CPU"),
         ("Lock:transactionid", None, lock_s, "Application"),
     ]

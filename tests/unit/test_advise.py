@@ -77,6 +77,29 @@ def test_idle_sessions_have_no_bottleneck() -> None:
     assert "0.070 active sessions" in found.sentence
 
 
+def test_waits_for_a_synchronous_standby_are_not_those_for_the_wal_here() -> None:
+    with_standby = work_of_report(few(commit_s=100.0, standby_s=60.0))
+    found = dict(find_bottleneck(with_standby).shares)
+    assert found["commits"] == pytest.approx(40 / 320)
+    assert found["the synchronous standby"] == pytest.approx(60 / 320)
+    # 40 s of 10,000 transactions at most are saved, and 6 ms of each remain.
+    wal = next(one for one in advise(with_standby).approaches if one.name == "wal-on-flash")
+    assert wal.db_time_ms >= 6 + 200 / 10
+    alone = next(one for one in advise(WORK).approaches if one.name == "wal-on-flash")
+    assert wal.ratio < alone.ratio
+    assert any("6.00 ms a transaction" in note for note in advise(with_standby).notes)
+
+
+def test_flash_that_is_lost_with_the_machine_takes_wal_only_beside_a_standby() -> None:
+    lost = Situation(ephemeral="nvme1n1 is of the model nvme_card", alone="no standby is connected")
+    found = advise(WORK, replace(lost, database_bytes=10 * GB, shared_buffers_bytes=GB))
+    assert any("and nothing else" in note for note in found.notes)
+    assert {one.name for one in found.approaches if one.fits} == {"flash-cache"}
+    kept = replace(lost, alone="")
+    assert any("only while a synchronous standby" in note for note in advise(WORK, kept).notes)
+    assert not any("empty after a stop" in note for note in advise(WORK).notes)
+
+
 def test_locks_are_named_where_they_are_the_largest_part() -> None:
     found = find_bottleneck(work_of_report(few(lock_s=2_000.0)))
     assert found.kind == "locks"

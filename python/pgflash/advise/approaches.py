@@ -24,6 +24,8 @@ GAIN_MIN = 1.10
 #: Share of the best way's gain: a way that reaches it with less flash is preferred.
 NEARLY = 0.8
 _TEMP_MIN = 0.01
+#: The ways that put nothing on flash which a server cannot do without.
+_MAY_BE_LOST = frozenset({"flash-cache", "temp-on-flash"})
 
 _NO_PRICE = Price(drives=0, raid=Raid.NONE, unit_price=0.0)
 
@@ -46,6 +48,10 @@ class Situation:
     wal_bytes: float = 2 * 2**30
     users: float | None = None
     cores: float | None = None
+    #: Why what is on the flash is lost when its machine stops; "" if it is not.
+    ephemeral: str = ""
+    #: Why a commit may be on this machine only when it is acknowledged; "" if it is not so.
+    alone: str = ""
     #: What is on flash already: wal, temp, cache.
     on_flash: frozenset[str] = frozenset()
     #: Tablespaces on flash: the array does no work for what is in them.
@@ -209,15 +215,18 @@ def _judged(
     model: Model, known: Situation, target: Target, needed: float | None, said: str
 ) -> ApproachAdvice:
     found = model.predict(target)
+    lost = bool(known.ephemeral and known.alone) and target.name not in _MAY_BE_LOST
     short = needed is not None and known.flash_bytes is not None and needed > known.flash_bytes
     if short:
         said += f"; needs {size(needed or 0)} of flash, {size(known.flash_bytes or 0)} are free"
+    elif lost:
+        said += "; would be lost with the flash when the machine stops"
     elif found.ratio < GAIN_MIN:
         said += "; brings too little"
     return ApproachAdvice(
         name=target.name,
         title=target.title,
-        fits=not short and found.ratio >= GAIN_MIN,
+        fits=not short and not lost and found.ratio >= GAIN_MIN,
         reason=said,
         flash_bytes=needed,
         hit_ratio=target.cached or None,
@@ -265,6 +274,21 @@ def _sentence(
 
 def _notes(work: Work, known: Situation, choice: Choice) -> list[str]:
     notes = []
+    if known.ephemeral and known.alone:
+        notes.append(
+            f"The flash is empty after a stop of the machine ({known.ephemeral}), and "
+            f"{known.alone}: put the cache and temporary files there, and nothing else."
+        )
+    elif known.ephemeral:
+        notes.append(
+            f"The flash is empty after a stop of the machine ({known.ephemeral}). WAL and data are "
+            "safe there only while a synchronous standby confirms commits."
+        )
+    if work.standby_s:
+        notes.append(
+            f"Commits wait {figure(work.per_transaction_ms(work.standby_s))} ms a transaction for "
+            "a synchronous standby, network included. WAL on flash here leaves that as it is."
+        )
     if work.cores is None and known.cores is None:
         notes.append(
             "The number of processors is not known: twice the number in use is assumed, which "

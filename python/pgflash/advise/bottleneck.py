@@ -35,7 +35,8 @@ def find_bottleneck(work: Work) -> Bottleneck:
         "processors": work.cpu_s + work.run_queue_s,
         "the flash cache": work.flash.seconds,
         "locks": work.lock_s,
-        "other waits": work.other_s,
+        "the synchronous standby": work.standby_s,
+        "other waits": work.other_s - work.standby_s,
     }
     shares = sorted(((n, s / work.db_time_s) for n, s in seconds.items()), key=lambda p: -p[1])
     storage = sum(share for name, share in shares if name in STORAGE)

@@ -34,6 +34,8 @@ TABLES = frozenset(
 )
 
 _BLOCK_BYTES = 8192
+#: The wait for a synchronous standby, in the report's table of events.
+_STANDBY = "IPC:SyncRep"
 #: Waits for a session that may itself be waiting for storage: locks held during reads, writes and
 #: extensions of files, and other processes of the same parallel query.
 _FELLOWS = (
@@ -137,6 +139,9 @@ class Work:
     lock_s: float = 0.0
     #: All other waits, and the residual.
     other_s: float = 0.0
+    #: The part of it that commits wait for a synchronous standby: network and the standby's flush,
+    #: which remain wherever the WAL is here.
+    standby_s: float = 0.0
     segments: tuple[Segment, ...] = ()
     curve: tuple[CurvePoint, ...] = ()
     #: Of the existing cache.
@@ -227,6 +232,7 @@ def work_of_report(report: AwrReport, *, flash_tablespaces: frozenset[str] = fro
         buffer_s=parts.buffer_s,
         lock_s=parts.lock_s,
         other_s=max(db_time_s - known_s, 0.0),
+        standby_s=min(parts.standby_s, max(db_time_s - known_s, 0.0)),
         segments=tuple(one for one in _segments(tables) if one.tablespace not in flash_tablespaces),
         curve=_curve(tables.get("flash-cache-advice")),
         cache_bytes=_cache_bytes(tables.get("flash-cache-advice")),
@@ -243,6 +249,7 @@ class _Parts:
     run_queue_s: float
     write_wait_s: float
     commit_s: float
+    standby_s: float
     buffer_s: float
     lock_s: float
 
@@ -258,6 +265,8 @@ def _parts(
     flash = events.reads("data file read, flash cache")
     temp_s = sum(events.seconds(name) for name in events.names if _is_temp(name))
     extend_s = events.seconds("data file extend")
+    all_commit_s = _number(classes.get("Commit"))
+    standby_s = min(events.seconds(_STANDBY), all_commit_s)
     buffer_s = sum(events.seconds(n) for n in events.names if n.lower() == "ipc:bufferio")
     user_io_s = _number(classes.get("User I/O"))
     disk = events.reads("data file read, disk")
@@ -275,7 +284,8 @@ def _parts(
         temp=Reads(count=io.temp_calls(), bytes=io.temp_bytes(), seconds=temp_s),
         run_queue_s=events.seconds("waiting for a processor"),
         write_wait_s=_number(classes.get("Configuration")) + extend_s,
-        commit_s=_number(classes.get("Commit")),
+        commit_s=all_commit_s - standby_s,
+        standby_s=standby_s,
         buffer_s=buffer_s,
         lock_s=_number(classes.get("Application"))
         + sum(events.seconds(name) for name in events.names if name.startswith(_FELLOWS)),

@@ -23,6 +23,7 @@ from pgflash.model.plan import MoveState, Plan
 from pgflash.model.prices import price_of
 from pgflash.place.journal import read_plan, write_plan
 from pgflash.session import connect
+from pgflash.standbys import read_standbys
 
 
 def advise(report: AwrReport, situation: Situation | None = None) -> Advice:
@@ -111,6 +112,7 @@ def server_situation(
     with connect(dsn or "") as connection:
         room = server_room(connection)
         local = not why_not_local(connection)
+        standbys = read_standbys(connection)
     found: tuple[DeviceFacts, ...] = ()
     if local:
         found = devices(dsn=dsn, every=True, prices=prices, probes=probes, flash=flash)
@@ -144,7 +146,12 @@ def server_situation(
         known = replace(known, array=drive_of_facts(array))
     if fast is not None:
         # A user who names a folder as flash knows better than a virtual disk's rotational bit.
-        known = replace(known, flash=drive_of_facts(replace(fast, media=Media.FLASH)))
+        known = replace(
+            known,
+            flash=drive_of_facts(replace(fast, media=Media.FLASH)),
+            ephemeral=fast.ephemeral,
+            alone="" if standbys.is_standby else standbys.why_alone(),
+        )
     known = with_prices(
         known, array=array.price if array else None, flash=fast.price if fast else None
     )

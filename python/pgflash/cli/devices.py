@@ -136,6 +136,8 @@ def _notes(one: DeviceFacts) -> Iterator[str]:
     why = one.unknown.get("mount_point") or one.unknown.get("media")
     if why:
         yield f"unknown: {why}"
+    if one.ephemeral:
+        yield f"empty after a stop of the machine ({one.ephemeral})"
     facts = [f"scheduler {one.scheduler}"] if one.scheduler else []
     if one.queue_depth is not None:
         facts.append(f"{one.queue_depth} requests queued at most")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pgflash.collect.places import Place
 from pgflash.machine.disks import Below, below
+from pgflash.machine.ephemeral import why_ephemeral
 from pgflash.machine.mounts import Mount, mount_of, read_mounts
 from pgflash.machine.tree import HERE, Machine
 from pgflash.model.device import DeviceFacts, Media
@@ -123,6 +124,7 @@ def _facts(
         parts=parts,
         block_device=_block_device(mount, found),
         media=found.media,
+        ephemeral=why_ephemeral(machine, mount, found.disks),
         file_system=mount.file_system,
         size_bytes=size_bytes,
         free_bytes=free_bytes,

@@ -5,6 +5,7 @@ from psycopg import sql
 
 from pgflash.model.doctor import Checkpoints, ServerSettings, TablespaceSettings
 from pgflash.session import Connection, said
+from pgflash.standbys import read_standbys
 
 _NAMES = [
     "checkpoint_completion_target",
@@ -91,6 +92,7 @@ def read_server(connection: Connection) -> ServerSettings:
             for name, options in tablespaces
         ),
         checkpoints=_read_checkpoints(connection),
+        standbys=read_standbys(connection),
         remote_sessions=None if hidden and not remote else int(remote),
     )
 

@@ -145,6 +145,8 @@ class DeviceFacts:
     block_device: str = ""
     media: Media = Media.UNKNOWN
     emulated: bool = False
+    #: Why what is on it is lost when its machine stops; "" if it is not, or if nothing shows it.
+    ephemeral: str = ""
     file_system: str = ""
     size_bytes: int | None = None
     #: Free for users who may not use the superuser's reserve.

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pgflash.model.device import DeviceFacts
+from pgflash.model.standbys import Standbys
 from pgflash.model.versions import Versions
 
 
@@ -140,6 +141,8 @@ class ServerSettings:
 
     #: None: they may not be seen.
     checkpoints: Checkpoints | None = None
+    #: None: it was not asked for them.
+    standbys: Standbys | None = None
     #: Sessions of clients on other machines; None: they may not be seen.
     remote_sessions: int | None = None
 

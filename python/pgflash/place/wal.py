@@ -32,6 +32,7 @@ from pathlib import Path
 import psycopg
 from psycopg import pq
 
+from pgflash.machine.ephemeral import ephemeral_at
 from pgflash.model.plan import Move
 from pgflash.place import files
 from pgflash.place.cluster import Cluster, said_no, try_cluster
@@ -42,6 +43,7 @@ from pgflash.place.mover import Look, Room
 from pgflash.place.owner import make_folder, refuse_folder, remove_folder
 from pgflash.place.speed import Estimate, estimate, rate_of, read_speeds, write_speeds
 from pgflash.place.walfolders import WalFolders
+from pgflash.standbys import read_standbys
 
 #: The minimum duration of a shutdown and a start, for the forecast.
 _RESTART_S = 1.0
@@ -137,6 +139,7 @@ class WalMover:
                 "not the mount point itself.",
             )
         refuse_folder(Path(self._move.to), self._owner)
+        self._refuse_loss(cluster, there)
         if not self._owner.do(files.can_exchange, self._data):
             raise PlaceError(
                 f"the file system of {self._data} cannot exchange two names at once, so a kill "
@@ -147,6 +150,22 @@ class WalMover:
         files.need_room(there, self._wanted_bytes(cluster), "the WAL (max_wal_size)")
         if cluster.value("select count(*) from pg_stat_progress_basebackup"):
             raise PlaceError("a base backup is being taken", hint="Wait until it is done.")
+
+    def _refuse_loss(self, cluster: Cluster, there: Path) -> None:
+        """Refuse a drive that is empty after a stop, unless a standby has every commit."""
+        why = ephemeral_at(str(there))
+        if not why:
+            return
+        standbys = read_standbys(cluster.session())
+        alone = standbys.why_alone()
+        if alone and not standbys.is_standby:
+            raise PlaceError(
+                f"{there} is on a drive that is empty after a stop of the machine ({why}), and "
+                f"{alone}",
+                hint="A stop would lose committed transactions, and the server could not start "
+                "without its WAL. Let a synchronous standby confirm commits, with "
+                "synchronous_commit = on; or put the WAL on a drive that lasts.",
+            )
 
     def room(self, place: str) -> Room:
         """Say how much the WAL may grow to: if it fills its device, the server ends."""
@@ -161,6 +180,12 @@ class WalMover:
     def _warnings(self, there: Path) -> Iterator[str]:
         cluster = self._cluster
         assert cluster is not None
+        if ephemeral_at(str(there)):
+            yield (
+                "The drive is empty after a stop of the machine: then this server has to be "
+                "rebuilt from another member. Commits are safe only while a synchronous standby "
+                "confirms them."
+            )
         if files.same_device(there, Path(self.here())):
             yield "Both folders are on the same device: nothing will be gained."
         sessions, senders, prepared = cluster.rows(

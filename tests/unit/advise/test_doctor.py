@@ -26,6 +26,7 @@ from pgflash.model.doctor import (
     ServerSettings,
     TablespaceSettings,
 )
+from pgflash.model.standbys import Standbys
 from pgflash.model.versions import Versions
 from support.cluster import REPOSITORY
 from support.machines import FakeMachine
@@ -222,6 +223,15 @@ def server(major: int = 18, **settings: str | None) -> DoctorFacts:
     return replace(SOUND, server=replace(SERVER, version_num=major * 10_000, settings=kept))
 
 
+LOST = {"ephemeral": "nvme0n1 is of the model nvme_card"}
+KEPT = Standbys(is_standby=False, names="ANY 1 (*)", commit="on", connected=1)
+
+
+def on_lost_drive(standbys: Standbys | None) -> DoctorFacts:
+    """Return a server whose data is on a drive that is empty after a stop."""
+    return replace(device(**LOST), server=replace(SERVER, standbys=standbys))
+
+
 def many(name: str, *values: int) -> DoctorFacts:
     return host(sysctl_lists={**HOST.sysctl_lists, name: values})
 
@@ -287,6 +297,13 @@ def test_where_all_is_well_every_rule_says_so() -> None:
     assert [one.rule for one in check(SOUND)] == [one.rule for one in found][: len(PGFLASH_RULES)]
 
 
+@pytest.mark.parametrize("standbys", [KEPT, replace(KEPT, is_standby=True, names="", connected=0)])
+def test_a_drive_may_be_lost_whose_data_another_member_has(standbys: Standbys) -> None:
+    (one,) = [one for one in diagnose(on_lost_drive(standbys)) if one.rule == "ephemeral-drive"]
+    assert one.outcome is Outcome.GOOD
+    assert "is empty after a stop" in one.sentence
+
+
 #: The fault, the rule that finds it, its severity, and a word of the command that mends it.
 FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("cache-mode", cache(mode="passthrough", mode_reason="set by a user"), Outcome.WARNING,
@@ -337,6 +354,12 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("pcie-link", disk(link=replace(LINK, lanes=3)), Outcome.NOTE, "lspci"),
     ("drive-wear", disk(wear=0.8), Outcome.NOTE, "pgflash place"),
     ("drive-wear", disk(wear=1.0), Outcome.WARNING, "pgflash place"),
+    ("ephemeral-drive", on_lost_drive(replace(KEPT, names="")), Outcome.CRITICAL,
+     "synchronous_standby_names"),
+    ("ephemeral-drive", on_lost_drive(replace(KEPT, commit="remote_write")), Outcome.CRITICAL,
+     "synchronous_commit"),
+    ("ephemeral-drive", on_lost_drive(replace(KEPT, connected=0)), Outcome.CRITICAL,
+     "pgflash place wal"),
     # A tenth of 1000 GB is to be free, and 40 are: the cache gives 60 back.
     ("over-provisioning", device(parts=("cache",), free_bytes=40 * GB), Outcome.NOTE,
      f"SET pgflash.cache_size = '{40 * 1024 - 1}MB'"),
@@ -513,6 +536,7 @@ UNKNOWN: list[tuple[str, DoctorFacts]] = [
     ("sectors", disk(physical_bytes=None)),
     ("pcie-link", disk(link=None)),
     ("drive-wear", disk(wear=None)),
+    ("ephemeral-drive", on_lost_drive(None)),
     ("dirty-expire", host(sysctls={})),
     ("dirty-writeback", host(sysctls={})),
     ("shared-buffers", server(shared_buffers=None)),

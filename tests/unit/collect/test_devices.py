@@ -54,6 +54,40 @@ def test_a_partition_of_a_drive_has_its_disk_its_queue_and_its_alignment(
 
 
 @pytest.mark.parametrize(
+    ("vendor", "model", "ephemeral"),
+    [
+        ("", "Amazon EC2 NVMe Instance Storage", True),
+        ("", "Amazon Elastic Block Store", False),
+        ("", "nvme_card", True),
+        ("", "nvme_card-pd", False),
+        ("Google", "EphemeralDisk", True),
+        ("Google", "PersistentDisk", False),
+        ("", "Microsoft NVMe Direct Disk v2", True),
+        ("", "MSFT NVMe Accelerator v1.0", False),
+        ("", "Samsung SSD 990 PRO 2TB", False),
+    ],
+)
+def test_a_cloud_s_local_drive_is_known_by_its_model(
+    fake: FakeMachine, vendor: str, model: str, ephemeral: bool
+) -> None:
+    disk = fake.disk("nvme0n1", "259:0", bus=NVME, vendor=vendor, model=model)
+    fake.partition(disk, "nvme0n1p1", "259:1", start=2048)
+    fake.mount("259:1", "/nvme", "ext4", "/dev/nvme0n1p1")
+    assert bool(device(fake, "/nvme/wal").ephemeral) is ephemeral
+
+
+def test_any_drive_can_be_named_that_is_empty_after_a_stop(fake: FakeMachine) -> None:
+    for number, name in enumerate(("vda", "vdb")):
+        fake.disk(name, f"252:{number}", bus=f"pci0000:00/0000:00:0{number}.0/virtio1/block")
+        fake.mount(f"252:{number}", f"/{name}", "ext4", f"/dev/{name}")
+    fake.write("etc/pgflash/ephemeral/one.conf", "DEVICE=/dev/vdb\nMOUNT=/vdb\nCACHE=cache")
+    fake.write("etc/pgflash/ephemeral/one.conf.old", "MOUNT=/vda")
+    lasting, ephemeral = devices(fake, "/vda/data", "/vdb/wal")
+    assert lasting.ephemeral == ""
+    assert ephemeral.ephemeral == "/etc/pgflash/ephemeral/one.conf names it"
+
+
+@pytest.mark.parametrize(
     ("start", "offset", "aligned"),
     [(63, None, 512), (2048, None, MIB), (1032, None, 4096), (2048, 3584, 512), (4096, 0, MIB)],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Rules about a drive itself: its write cache, its sectors, its connection, its wear."""
+"""Rules about a drive itself: its write cache, sectors, connection, wear, and whether it lasts."""
 
 from collections.abc import Iterator
 
@@ -14,10 +14,11 @@ from pgflash.advise.doctor.rules import (
     holds_database,
     postgres,
     unknown,
+    where,
 )
 from pgflash.model.device import DiskFacts, Media
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
-from pgflash.model.words import percent
+from pgflash.model.words import listed, percent
 
 _KEEPS = "write through"
 
@@ -164,4 +165,47 @@ def _place(facts: DoctorFacts, disk: DiskFacts) -> str:
     return "pgflash place --help"
 
 
-DRIVE_RULES: tuple[Rule, ...] = (write_cache, sectors, link, wear)
+def ephemeral(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Check that nothing is lost with a drive that is empty after a stop of its machine."""
+    rule = "ephemeral-drive"
+    standbys = facts.server.standbys
+    for device in filter(holds_database, facts.devices):
+        if not device.ephemeral:
+            yield good(rule, where(device), "Nothing shows that it is empty after a stop.")
+            continue
+        parts = listed([one for one in device.parts if one not in ("cache", "temp")])
+        sentence = (
+            f"It is empty after a stop of the machine ({device.ephemeral}), and holds {parts}."
+        )
+        if standbys is None:
+            yield unknown(rule, where(device), f"{sentence} Whether a standby has it is not known.")
+        elif standbys.is_standby:
+            yield good(
+                rule,
+                where(device),
+                f"{sentence} This standby is then rebuilt from its primary.",
+            )
+        elif (alone := standbys.why_alone()) == "":
+            yield good(
+                rule,
+                where(device),
+                f"{sentence} A synchronous standby has every commit on its own device.",
+            )
+        else:
+            yield found(
+                rule,
+                Outcome.CRITICAL,
+                where(device),
+                f"{sentence} And {alone}.",
+                reason="A stop of the machine, planned or not, then loses committed transactions: "
+                "without its WAL the server cannot start, and has to be restored from a backup.",
+                source=postgres("Log-Shipping Standby Servers, Synchronous Replication"),
+                commands=(
+                    "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)';",
+                    "ALTER SYSTEM SET synchronous_commit = 'on'; SELECT pg_reload_conf();",
+                    "# without a standby, move it to a drive that lasts: pgflash place wal --help",
+                ),
+            )
+
+
+DRIVE_RULES: tuple[Rule, ...] = (write_cache, sectors, link, wear, ephemeral)
