@@ -1,7 +1,6 @@
 /*
  * broken.c
- *		What tests set: which safeguards to leave out, and where a process
- *		stops.
+ *		Set by tests: which safeguards to leave out, and where a process stops.
  *
  * In the shipped library this file is empty; see broken.h.
  *

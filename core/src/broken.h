@@ -3,7 +3,7 @@
  *		What only test builds have: negative controls, stop points, assertions.
  *
  * fc_test_broken is the set of safeguards to leave out, so that a test can show
- * that it would notice.  FC_ASSERT is in fcache/assert.h.
+ * that it notices when one is missing.  FC_ASSERT is in fcache/assert.h.
  * FC_POINT(name) lets a test stop a process between any two steps of the
  * protocol.  The shipped library has none of them: there the macros are empty.
  *

@@ -6,9 +6,9 @@
  * rate, a day's worth in a day, and holds no more than 5 minutes' worth: so the
  * limit holds over minutes, and a busy hour cannot use up the day.  A fill is
  * admitted while the bucket is not empty; each slot written takes its bytes
- * out, even below zero.  So the bytes written in any span of time are at most
- * those that flowed in meanwhile, plus 5 minutes' worth, plus what was under
- * way when the bucket ran dry (the staging ring at most).
+ * out, even below zero.  So the bytes written in any period are at most those
+ * that flowed in during it, plus 5 minutes' worth, plus what was under way when
+ * the bucket ran dry (the staging ring at most).
  *
  * A fill or an update that is not admitted is skipped, as if there were no room
  * for it: the block is read from disk until there is budget again.
@@ -117,7 +117,7 @@ fc_budget_allows(FcCache *cache)
 
 	/*
 	 * Relaxed: until the new budget is seen, fills are admitted by the old one.
-	 * Whatever that pours in, the next pour by the new one cuts down.
+	 * If that pours in too much, the next pour by the new budget corrects it.
 	 */
 	uint64_t bytes_per_day =
 		atomic_load_explicit(&budget->bytes_per_day, memory_order_relaxed);
@@ -139,8 +139,7 @@ fc_budget_spend(FcCache *cache)
 	atomic_fetch_sub(&budget->left, FC_BLOCK_SIZE);
 
 	/*
-	 * Processes that begin an hour at once may lose a block or two of each
-	 * other.
+	 * If several processes begin an hour at once, a block or two may be lost.
 	 */
 	if (seen >> HOUR_SHIFT != hour)
 		atomic_compare_exchange_strong(word, &seen, hour << HOUR_SHIFT | 1);
@@ -185,7 +184,7 @@ fc_budget_refill(uint64_t bytes_per_day, int64_t left, uint64_t age_ns,
 {
 	int64_t most = may_save_up ? burst_of(bytes_per_day) : 0;
 
-	/* In this order no sum overflows. */
+	/* This order of tests keeps every sum from overflowing. */
 	if (left < -OVERDRAFT_MAX)
 		left = -OVERDRAFT_MAX;
 	if (left > most)

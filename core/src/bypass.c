@@ -8,14 +8,14 @@
  * after a few answers in time.
  *
  * Slow: housekeeping compares the mean time of the device's reads, over at
- * least 256 of them, with that of reads from disk.  A read that some memory
- * answered (the page cache, where it cannot be asked) is no read of a disk; its
- * speed gives it away.  The device returns to service when a series of probes
- * is faster than the disk is now, since by then the disk bears the load of
- * both.
+ * least 256 of them, with that of reads from disk.  A read that was answered
+ * from memory (the page cache, where the kernel cannot be asked about it) is
+ * not a disk read; it is recognised by its speed.  The device returns to
+ * service when a series of probes is faster than the disk is now: meanwhile the
+ * disk bears the load of both.
  *
- * A device that is bypassed again soon, and not mistakenly, is left alone for
- * twice as long each time.
+ * A device that is soon bypassed again, for a reason that proved right, is left
+ * alone twice as long each time.
  *
  * No locking: a state changes by compare-and-swap; only housekeeping changes
  * its own notes.
@@ -35,9 +35,9 @@
 #define WINDOW_NS         (300 * SECOND_NS)
 
 /*
- * A device is slow if it is slower by a tenth, and by so much that it matters.
- * Otherwise chance would decide between twins, and a small difference costs
- * little.
+ * A device is slow if it is slower than the disk by a tenth and by this much.
+ * Without the second limit, chance would decide between devices of the same
+ * speed; a smaller difference costs little.
  */
 #define SLOWER_NS 250000
 #define SLOWER(flash, disk)                                                    \
@@ -84,8 +84,8 @@ mean_of_window(FcWindow *window, uint64_t reads, uint64_t ns, uint64_t now_ns)
 }
 
 /*
- * Where most reads come out of some memory, those that do not say nothing about
- * what a block on flash would cost; then nothing is judged.
+ * While most reads are answered from memory, the others do not tell what it
+ * would cost to read from disk what flash holds; then the mean stays as it is.
  */
 static void
 follow_disk(FcShared *shared)
@@ -175,7 +175,7 @@ note_state(FcCache *cache, uint32_t device, FcDeviceState state,
 	health->noted_ns = now_ns;
 }
 
-/* An answer of a device that was stalled. */
+/* Note the answer of a stalled device; true once enough were in time. */
 static bool
 answers(FcCache *cache, FcHealth *health, uint64_t ns)
 {
@@ -193,7 +193,7 @@ answers(FcCache *cache, FcHealth *health, uint64_t ns)
 	return health->good_probes >= STALLED_PROBES;
 }
 
-/* An answer of a device that was slow. */
+/* Note the answer of a slow device; true if a series beat the disk. */
 static bool
 is_fast(const FcShared *shared, FcHealth *health, uint64_t ns)
 {
@@ -234,7 +234,7 @@ probe_done(FcCache *cache, uint32_t device, uint64_t ns, FcOutcome outcome)
 		(void) fc_health_move(cache, device, state, FC_DEVICE_IN_SERVICE);
 }
 
-/* Says whether it began a probe. */
+/* True if it began a probe. */
 static bool
 check(FcCache *cache, uint32_t device, uint64_t now_ns)
 {

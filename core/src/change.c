@@ -23,8 +23,8 @@
 #define RUN_BLOCKS_MAX 128
 
 /*
- * One half of a bracket: invalidate the blocks; returns how the last one was
- * found.
+ * One half of the bracket: invalidate the blocks, and return what the index
+ * held of the last one.
  */
 static FcHeld
 invalidate(FcCache *cache, FcFile *file, const FcChange *change,
@@ -73,8 +73,9 @@ fc_change_begin(FcCache *cache, FcFile *file, uint32_t first, uint32_t count,
 	change->ticket.file_generation = file->generation;
 
 	/*
-	 * All this becomes visible before the real change: without the fence, a
-	 * store of the kernel's may pass a store-conditional of ours on 64-bit ARM.
+	 * All this becomes visible before the real change.  Without the fence,
+	 * 64-bit ARM may make a store of the kernel visible before our
+	 * store-conditional.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	FC_POINT("change-begun");
@@ -139,7 +140,7 @@ fc_change_distrust(FcCache *cache, FcFile *file)
 	if (fc_mode(cache, NULL) != FC_OFFLINE)
 		(void) invalidate(cache, file, &change, &home);
 
-	/* Not counted out, so that no stamp is ever handed in for it again. */
+	/* The change is not counted out, so the file can never be stamped again. */
 	if (FC_BROKEN(DISTRUST))
 		fc_stamp_count_out(cache, file, &change);
 }

@@ -1,7 +1,7 @@
 /*
  * chunk.c
- *		How much of each file is in the index, so that nothing is searched for
- *		that is not there.
+ *		How much of each file is in the index, so that blocks that are not there
+ *		are not searched for.
  *
  * For each 1024 blocks of a file, a counter (hashed, so files may share one)
  * says how many of them are in the index or on their way there.  Dropping a

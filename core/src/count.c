@@ -8,8 +8,8 @@
  *
  * Memory orders: all accesses are relaxed.  Nothing is looked up by a counter,
  * and no other word is judged by it.  An addition is one atomic step, so none
- * is lost; and who reads the same counter again never finds an older value.
- * Two counters may be seen in either order of their additions.
+ * is lost; and a process that reads the same counter again never finds an older
+ * value.  Two counters may be seen in either order of their additions.
  *
  * What happens on a device is counted for that device, in one line for each
  * shard and device.  The cache's own flash counters are sums of these.

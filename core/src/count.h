@@ -14,7 +14,7 @@ typedef enum FcDeviceCounter
 {
 	FC_DEVICE_READS,       /* asked for */
 	FC_DEVICE_READS_DONE,  /* that returned a whole slot */
-	FC_DEVICE_READ_NS,     /* of those */
+	FC_DEVICE_READ_NS,     /* ... their time */
 	FC_DEVICE_READS_AHEAD, /* the same, but done before any process waited */
 	FC_DEVICE_READ_ERRORS,
 	FC_DEVICE_READ_TIMEOUTS,

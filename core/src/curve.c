@@ -135,7 +135,7 @@ try_lock(const FcCurve *curve, uint64_t now_ms)
 		return false;
 	FC_POINT("curve-locked");
 
-	/* It is not worth finding out what a dead owner left half done. */
+	/* Start over: what a dead owner left half done is not worth repairing. */
 	if (holder != 0 && !FC_BROKEN(CURVE_TAKEOVER))
 		start_over(curve);
 	if (atomic_load(&shared->robbed) != 0 ||
@@ -183,7 +183,9 @@ raise_bar(const FcCurve *curve)
 	}
 }
 
-/* There are few blocks: take a larger sample, which begins to count later. */
+/*
+ * There are few blocks: take a larger sample, and count its new blocks later.
+ */
 static void
 lower_bar(const FcCurve *curve)
 {
@@ -281,7 +283,7 @@ age(const FcCurve *curve, uint64_t now_ms)
 		start_over(curve);
 	if (shared->tick_ms == 0)
 	{
-		/* For counts from before the clock began, no time is known. */
+		/* Counts from before the clock began have no known time. */
 		gather(shared, now_ms);
 		memset(&shared->window, 0, sizeof(shared->window));
 		shared->tick_ms = now_ms;
@@ -313,7 +315,7 @@ fc_curve_file_hash(FcFileId id)
 	return hash;
 }
 
-/* Add to a figure of requests for so many blocks at once. */
+/* Add to a figure of the requests that ask for so many blocks at once. */
 static void
 add(FcCurve *curve, uint64_t blocks, FcCurveFigure figure, uint64_t amount)
 {

@@ -20,7 +20,7 @@
 
 /* ---- positions ----------------------------------------------------------- */
 
-/* Without the instruction for it, which not every processor has. */
+/* Not every processor has an instruction for it. */
 static uint32_t
 count_bits(uint64_t x)
 {
@@ -122,7 +122,7 @@ fc_curve_stack_find(const FcCurve *curve, uint64_t name)
 	return i;
 }
 
-/* Forget a block; blocks after it that could not have its place move up. */
+/* Forget a block, and move up the blocks that its place had displaced. */
 static void
 forget(const FcCurve *curve, uint32_t place)
 {

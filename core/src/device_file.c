@@ -39,8 +39,9 @@
 
 /*
  * Cutting off a piece takes longer the more extents it has, and scattered
- * blocks make many: 8 GB at once took seconds.  So a piece is as large as can
- * be cut in a few milliseconds, and readers get the file in between.
+ * blocks make many: 8 GB at once took seconds.  So the size of a piece is
+ * chosen such that cutting it takes a few milliseconds, and reads proceed in
+ * between.
  */
 #define CUT_FIRST    (1 << 20)
 #define CUT_MIN      (8 * FC_BLOCK_SIZE)
@@ -124,10 +125,10 @@ inspect(int fd, struct stat *st)
 }
 
 /*
- * Does the file have its space already?  Having the file system check takes it
- * a second for a million extents, and scattered blocks make that many.  The
- * file system's own blocks are counted, too, so a small hole may go unnoticed:
- * a write there can fail like any other.
+ * Does the file have its space already?  To check, the file system would need a
+ * second for a million extents, and scattered blocks make that many.  So its
+ * blocks are counted instead.  The count includes the file system's own, so a
+ * small hole may go unnoticed; a write there can fail like any other.
  */
 static bool
 is_reserved(const struct stat *st, off_t size)
@@ -182,9 +183,9 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms, FcLabel *found)
 	if (problem == FC_DEVICE_FINE)
 		fc_superblock_read(fd, found);
 	/*
-	 * The superblock is written first, and synced: then a kill while space is
-	 * reserved, or a power cut at any time, leaves a file of ours and not
-	 * unowned zeros.
+	 * The superblock is written and synced first.  So a kill while space is
+	 * reserved, or a power cut at any time, leaves a file that is recognised as
+	 * ours.
 	 */
 	if (problem == FC_DEVICE_FINE && !fc_superblock_write(fd, &fresh))
 		problem = errno == ENOSPC ? FC_DEVICE_NO_SPACE : FC_DEVICE_CANNOT_WRITE;
@@ -253,10 +254,7 @@ fc_device_file_resize(const FcDevice *device, uint32_t slot_count)
 	FC_ASSERT(device->fd >= 0);
 	if (fstat(device->fd, &st) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
-	/*
-	 * A file in use is not scanned from its beginning, which would take as
-	 * long.
-	 */
+	/* Only from its present end: checking all of a file in use takes long. */
 	return reserve(device->fd, &st, slot_count, false, st.st_size);
 }
 

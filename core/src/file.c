@@ -26,8 +26,8 @@
  * same.
  *
  * When all places for a new file are taken, the file among them with the fewest
- * cached blocks is displaced: retired as if unlinked, though it continues to
- * exist.  If it has no cached block, there is nothing to forget.  That relies
+ * cached blocks is displaced: retired as if it were unlinked, though it still
+ * exists.  If it has no cached block, there is nothing to forget.  That relies
  * on cached_blocks, which counts over all uses of the number: it rises before a
  * block's key is written and falls after the block left, each time by the
  * process that does it.  So a value read after the retirement is never too low
@@ -38,9 +38,9 @@
  * read, a changer looks again AFTER the real change.  So either the changer
  * finds the file, or the reader's read begins after the change.  absent_epoch
  * saves the changer the search: while it is even and unchanged, no file has
- * become known.  What the kernel does for either of them is no atomic access of
- * ours, so each has a fence between the two steps; the same holds for an unlink
- * and a look at the name.
+ * become known.  The kernel's work for either of them is not an atomic access
+ * of ours, so each has a fence between its two steps.  The same holds for an
+ * unlink and a look at the name.
  *
  * Locking: the file lock is a word with the owner's token.  Waiting for it is
  * bounded.  If its owner died, or is the caller itself, the lock is taken over,
@@ -129,9 +129,9 @@ fc_file_find(const FcShared *shared, const FcFileId *id,
 		 * The id is valid only if the number stayed in use while we read it.
 		 * It is read by plain loads: the load of the generation keeps them
 		 * after itself, the fence keeps them before the next one.  Only a
-		 * process that has seen the tag 0 writes an id, and that is stored
-		 * after the number was retired.  So who sees a byte of the next id sees
-		 * the next generation, too.
+		 * process that has seen the tag 0 writes an id, and that tag is stored
+		 * after the number was retired.  So a process that sees a byte of the
+		 * next id sees the next generation, too.
 		 */
 		uint64_t generation = atomic_load(&fc_generations(shared)[number]);
 
@@ -147,7 +147,7 @@ fc_file_find(const FcShared *shared, const FcFileId *id,
 	return FC_FILE_NONE;
 }
 
-/* The number of a live file; a sleeper that was not woken is dropped. */
+/* The number of a live file.  Drops the file if it is still asleep. */
 static uint32_t
 find_live(FcCache *cache, const FcFileId *id, uint64_t *generation_out)
 {
@@ -408,7 +408,7 @@ fc_file_retire(FcCache *cache, FcFileId id)
 	if (fc_mode(cache, NULL) == FC_OFFLINE)
 		return;
 
-	/* If this is the second time, the real call comes before the search. */
+	/* At the second call, the real call must come before the search. */
 	atomic_thread_fence(memory_order_seq_cst);
 
 	/* A concurrent truncation advances the generation: look again. */
@@ -501,7 +501,7 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 	atomic_store(&entry->disk_read_ns, 0);
 	atomic_store(&entry->stamp, 0);
 
-	/* No permit of an earlier use stays valid. */
+	/* This makes all permits of earlier uses invalid. */
 	atomic_fetch_add(&entry->changes, 1);
 	atomic_store(&entry->cache_policy, FC_BROKEN(POLICY_ENTER)
 	                                       ? FC_CACHE_POLICY_DEFAULT
@@ -520,7 +520,10 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 	(void) before;
 	atomic_fetch_add(&shared->absent_epoch, 1);
 
-	/* Before the host looks at the file's name, and reads it. */
+	/*
+	 * This must be visible before the host looks at the file's name, and reads
+	 * it.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 }
 

@@ -117,7 +117,7 @@ extern uint64_t fc_file_hash(const FcFileId *id);
 extern void fc_file_tag(FcShared *shared, uint32_t number);
 
 /*
- * Retire a number and free it if it still has this generation; false if another
+ * Retire and free a number if it still has this generation; false if another
  * process was faster.
  */
 extern bool fc_file_drop(FcCache *cache, uint32_t number, uint64_t generation);

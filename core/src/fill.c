@@ -43,7 +43,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, Fill fill)
 
 	FC_ASSERT(ticket->file != FC_FILE_NONE);
 
-	/* Save the copy if the answer is already known. */
+	/* Do not copy the block if the fill must fail anyway. */
 	if (!FC_BROKEN(MODE_CHECK) &&
 	    atomic_load(&cache->shared->mode_word) != ticket->mode_word)
 	{
@@ -66,7 +66,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, Fill fill)
 		return FC_SKIP;
 	}
 
-	/* First the page: without one, no block must be evicted. */
+	/* Take the page first: if there is none, no block may be evicted. */
 	if ((cache->token == 0 && fc_process_begin(cache) != FC_OK) ||
 	    !fc_staging_take(cache, &ref))
 	{

@@ -9,7 +9,10 @@
 
 #include "index.h"
 
-/* As fc_fill(), for a block that was changed: it was worth a slot before. */
+/*
+ * As fc_fill(), for a block that changed while it was cached: it is not asked
+ * again whether it is worth a slot.
+ */
 extern FcStatus fc_fill_update(FcCache *cache, const FcTicket *ticket,
                                const void *page);
 

@@ -12,17 +12,17 @@
  *
  * Several devices: a device that hangs must not hold all pages and all flights,
  * or nothing would reach the others.  So each has its share of flights.  A
- * device that has not written a page in LATE_NS is given no more until it has,
- * and pages staged for it are dropped.
+ * device that does not complete a write within LATE_NS gets no more until it
+ * does, and pages staged for it are dropped.
  *
  * Updates wait for LINGER_NS unless the ring is crowded, so that a block that
  * is changed again and again is written to flash once (coalesced_updates).
  *
- * Crash.  A process's transfers are over when it is gone, since the kernel does
- * not end a process before.  The next writer goes through the ring: it writes
- * again what was being written, and empties what was doomed.  (If a dead
- * process's transfer came late after all, the checksums in the entries would
- * reveal it.)
+ * Crash.  The kernel does not end a process before its transfers are over, so
+ * those of a process that is gone are done.  The next writer goes through the
+ * ring: it writes again what was being written, and empties entries that were
+ * doomed.  (If a dead process's transfer were late after all, the checksums in
+ * the entries would reveal it.)
  *
  * Locking: none here.  shared->ring_writer has the token of one process at a
  * time, and only that process uses this file (writer.c, stand_in.c).
@@ -47,10 +47,7 @@
 
 /* ---- the queue ----------------------------------------------------------- */
 
-/*
- * A device that is not a file does not concern the kernel: a plain queue will
- * do.
- */
+/* Devices that are not files need no kernel queue: a plain one will do. */
 void
 fc_flights_open(FcWriter *writer, FcCache *cache)
 {
@@ -301,8 +298,8 @@ is_due(FcShared *shared, uint32_t number, uint64_t now, bool linger)
 	if (fc_page_state(atomic_load(&page->word)) != FC_PAGE_STAGED)
 	{
 		/*
-		 * First clear the bit: a process staging the page now sets it or is
-		 * seen.
+		 * Clear the bit first: if a process stages the page now, either it sets
+		 * the bit again or we see the page.
 		 */
 		atomic_fetch_and(&shared->ring_staged[number / 64], ~bit);
 		if (fc_page_state(atomic_load(&page->word)) != FC_PAGE_STAGED)
@@ -388,7 +385,10 @@ drop_staged(FcCache *cache, uint32_t ref, uint32_t slot)
 	fc_staging_free(shared, ref);
 }
 
-/* Make entry and page the writer's; false if the block is no longer wanted. */
+/*
+ * Take over entry and page for the writer; false if the block is no longer
+ * wanted.
+ */
 static bool
 take_off(FcWriter *writer, uint32_t number)
 {
@@ -413,8 +413,8 @@ take_off(FcWriter *writer, uint32_t number)
 	if (!entry_moves(shared, slot, ref, FC_STAGED, FC_WRITING, ref))
 	{
 		/*
-		 * The process that took the entry away may have died before the page
-		 * was free.
+		 * The process that took the entry away may have died before it freed
+		 * the page.
 		 */
 		fc_staging_free(shared, ref);
 		return false;
@@ -424,7 +424,7 @@ take_off(FcWriter *writer, uint32_t number)
 			&page->word, &word,
 			fc_page_word(FC_PAGE_WRITING, sequence, cache->token)))
 	{
-		/* Cannot happen as long as pages are given back correctly. */
+		/* This cannot happen if pages are given back correctly. */
 		(void) settle_entry(shared, slot, ref, 0, false);
 		return false;
 	}
@@ -532,7 +532,7 @@ fc_flights_finish(FcWriter *writer, unsigned min, uint64_t timeout_ns)
 
 	FC_ASSERT(writer->waiting_count <= writer->flying);
 
-	/* The kernel had no room for any: nothing is under way to wait for. */
+	/* The kernel accepted none: nothing is under way to wait for. */
 	if (writer->flying == writer->waiting_count)
 	{
 		struct timespec nap = fc_timespec(timeout_ns);

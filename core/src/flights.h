@@ -42,7 +42,7 @@ struct FcWriter
 	unsigned room[FC_DEVICES_MAX]; /* flights that may begin to each device */
 	uint64_t tidied_ns;
 	bool worked; /* since the last rest */
-	bool busy;   /* of a stand-in: in a call */
+	bool busy;   /* a stand-in is in a call */
 };
 
 static inline struct timespec
@@ -55,7 +55,7 @@ fc_timespec(uint64_t ns)
 /* Open the queue of a writer that is all zeros. */
 extern void fc_flights_open(FcWriter *writer, FcCache *cache);
 
-/* Resume everything that a dead writer had under way. */
+/* Resume what a dead writer had under way. */
 extern void fc_flights_take_up(FcShared *shared);
 
 /* Clean up what dead processes have left, fillers above all. */

@@ -62,16 +62,16 @@ fc_geometry_least(uint64_t geometry)
 }
 
 /*
- * After so many throws, the home is chosen by a rule that may move more blocks.
+ * After so many hashes, the home is chosen by a rule that may move more blocks.
  */
-#define FC_HOME_THROWS 64
+#define FC_HOME_HASHES 64
 
 /*
- * The home set of a block when so many sets are in use.  A series of hashes
- * (throws) picks among all the sets there could be; the first that picks a set
- * in use decides.  So a larger count moves only those blocks that an earlier
- * throw brings into one of the new sets, and a smaller count moves only blocks
- * of the sets that are removed.  At the maximum the first throw always decides.
+ * The home set of a block when so many sets are in use.  Each hash of a series
+ * picks one of all the sets there could be; the first that picks a set in use
+ * decides.  So a larger count moves only the blocks for which an earlier hash
+ * picks one of the new sets, and a smaller count moves only the blocks of the
+ * sets that are removed.  At the maximum the first hash always decides.
  */
 static inline uint32_t
 fc_home(const FcShared *shared, uint64_t key, uint32_t sets)
@@ -79,7 +79,7 @@ fc_home(const FcShared *shared, uint64_t key, uint32_t sets)
 	uint64_t hash = fc_mix(key);
 
 	FC_ASSERT(sets > 0 && sets <= shared->set_count);
-	for (int throw = 0; throw < FC_HOME_THROWS; throw ++)
+	for (int round = 0; round < FC_HOME_HASHES; round++)
 	{
 		uint32_t set = (uint32_t) (((hash >> 32) * shared->set_count) >> 32);
 
@@ -91,10 +91,9 @@ fc_home(const FcShared *shared, uint64_t key, uint32_t sets)
 }
 
 /*
- * The way where filling a set begins while it has free ways, round to the way
- * before it.  It differs between sets, so that a cache that is not full is
- * spread evenly over its file: a drive may lay out its channels one after the
- * other there.
+ * Free ways of a set are filled from this one on, wrapping around.  It differs
+ * between sets, so that a cache that is not full is spread evenly over its
+ * file: a drive may lay out its channels one by one there.
  */
 static inline unsigned
 fc_first_way(uint32_t set)
@@ -118,8 +117,8 @@ fc_slot_has_room(const FcCache *cache, uint32_t slot)
 }
 
 /*
- * What a change must see the same twice: then no home has moved between the two
- * looks.  The epoch reveals a geometry that moved and came back.
+ * A change reads this before and after its work.  If it is the same, no home
+ * has moved in between.  The epoch reveals a geometry that moved and came back.
  */
 typedef struct FcFrame
 {

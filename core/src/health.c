@@ -8,8 +8,8 @@
  *	failed		out of use until the next start: errors, or corrupt slots
  *
  * Blocks on a device that is bypassed or out of use are read from disk, and no
- * block is put there.  Changes are still announced to its entries, so that
- * those left when it comes back are as valid as before.
+ * block is put there.  Changes still invalidate its entries, so those that are
+ * left when it returns are valid.
  *
  * The first late read of any process makes a device stalled.  Housekeeping
  * decides what is slow, and what returns to service (bypass.c).
@@ -32,24 +32,23 @@
 
 /*
  * A device is out of use after this many failed calls, or this many corrupt
- * slots, in an hour.  A single flipped bit costs its slot, and one a day costs
- * nothing more for ever; a device that has gone haywire costs a few dozen
- * misses.
+ * slots, in an hour.  A flipped bit costs only its slot, even if there is one a
+ * day; a device that has gone haywire costs a few dozen misses.
  */
 #define FAILURE_WINDOW_NS (3600 * SECOND_NS)
 #define DEVICE_ERRORS_MAX 32
 #define CORRUPT_SLOTS_MAX 256
 
 /*
- * Where a read cannot be abandoned (no AIO), it is late after this and the
- * deadline.
+ * Where a read cannot be abandoned (no AIO), it is late if it exceeds the
+ * deadline by this much.
  */
 #define LATE_NS SECOND_NS
 
 /* Waking up this much later than requested is normal. */
 #define OVERSLEEP_NS (20 * MS_NS)
 
-/* A faster read came out of some memory, or from a disk that is like flash. */
+/* A faster read was answered from memory, or by a disk that is like flash. */
 #define DISK_READ_NS_MIN 200000
 
 /* ---- states ------------------------------------------------------------ */
@@ -178,8 +177,8 @@ fc_health_disk_read(FcCache *cache, uint64_t ns)
 	FcShard *shard = &fc_shards(cache->shared)[fc_own_shard(cache)];
 
 	/*
-	 * Relaxed: housekeeping makes a mean of hundreds of them (bypass.c), and
-	 * one that it sees late belongs to the next mean.
+	 * Relaxed: housekeeping takes the mean of hundreds (bypass.c); one that it
+	 * sees late counts in the next mean.
 	 */
 	atomic_fetch_add_explicit(&shard->disk_calls, 1, memory_order_relaxed);
 	if (ns < DISK_READ_NS_MIN)

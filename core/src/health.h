@@ -14,8 +14,8 @@ extern void fc_health_absent(FcShared *shared, uint32_t device);
 
 /*
  * May it be read and written?  A single load; asked at every read and fill.
- * Relaxed: seen late, one more transfer goes to a device that fails, and what
- * comes back is checked like any other.
+ * Relaxed: if the state is seen late, one more transfer goes to a failing
+ * device; what it returns is checked like any other.
  */
 static inline bool
 fc_health_usable(const FcShared *shared, uint32_t device)
@@ -26,7 +26,7 @@ fc_health_usable(const FcShared *shared, uint32_t device)
 
 /*
  * May more be written to it?  It is usable, and its earlier writes are not
- * late.  Relaxed: seen late, one more write waits in the ring.
+ * late.  Relaxed: if it is seen late, one more write waits in the ring.
  */
 static inline bool
 fc_health_takes(const FcShared *shared, uint32_t device)

@@ -128,8 +128,8 @@ fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 
 	/*
 	 * The caller has read the bytes, by plain loads or through the kernel.  An
-	 * atomic load keeps only what follows it in place; the fence keeps those
-	 * reads before the loads of the entry.
+	 * atomic load orders only what follows it; the fence keeps those reads
+	 * before the loads of the entry.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 
@@ -143,8 +143,8 @@ fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 /* ---- changes ------------------------------------------------------------- */
 
 /*
- * Make an entry stop saying where the block is.  The key stays, so that the way
- * can be recognised.  A slot that the device may be writing stays the writer's.
+ * Empty an entry.  The key stays, so that the way can be recognised.  A slot
+ * that the device may be writing remains the writer's.
  */
 static bool
 forget(FcShared *shared, FcSet *set, unsigned way, uint64_t meta)

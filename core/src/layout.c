@@ -3,8 +3,8 @@
  *		The place of everything in the memory of a cache.
  *
  * The layout follows from the configuration alone, so that a process that finds
- * memory can tell whether it holds a cache like the one that is wanted: the
- * fields of FcShared before mode_word are the layout, and are compared as bytes
+ * memory can tell whether it holds a cache of the wanted layout: the fields of
+ * FcShared before mode_word are the layout, and are compared as bytes
  * (revive.c).
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -91,9 +91,9 @@ replacement_hash(const FcReplacement *replacement)
 }
 
 /*
- * Everything is laid out for the maximum: after a crash the host computes the
- * layout again, with the size of that moment, for memory that the first layout
- * determined.
+ * Everything is laid out for the maximum size.  So when the host computes the
+ * layout again after a crash, the result does not depend on the size then in
+ * use.
  */
 bool
 fc_layout(const FcConfig *config, FcShared *shared)

@@ -59,10 +59,10 @@ fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 	fc_life_control_ends(cache);
 
 	/*
-	 * The nonce comes last.  Nobody else has the memory yet, but this process
-	 * may be killed here; then what it stored before some instruction is there,
-	 * and nothing that comes after it.  So the compiler's order is all that
-	 * counts, and the fence keeps it.
+	 * The nonce comes last.  No other process has the memory yet, but this one
+	 * may be killed here.  Then memory holds what it stored before some
+	 * instruction and nothing later, so only the compiler's order matters, and
+	 * the fence keeps it.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	shared->nonce = nonce;

@@ -10,10 +10,10 @@
  * order and writes at the ends of as many parts as there are files, so it takes
  * hardly longer than reading the index does.
  *
- * Nothing is locked.  A block that comes or goes during the walk may be missing
- * or too many, one that moves may be listed twice, and a file that grows in the
- * cache by more than its part's room is listed without the rest.  A number that
- * went to another file meanwhile is left out.  All of that is fine for a hint.
+ * Nothing is locked.  A block that enters or leaves the cache during the walk
+ * may or may not be listed, and one that moves may be listed twice.  If a file
+ * outgrows its part, its other blocks are not listed.  A number that was given
+ * to another file is left out.  A list is a hint, so all of this is harmless.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -29,7 +29,7 @@
 
 _Static_assert(FC_HEATS <= 1 << (32 - HEAT_SHIFT), "a heat fits");
 
-/* Blocks that a file may have more than it had at the beginning. */
+/* How many blocks a file can gain during the walk and still be listed. */
 #define ROOM 64
 
 /* A file number's part of the array. */
@@ -45,8 +45,8 @@ struct FcList
 {
 	const FcCache *cache;
 	uint32_t set;    /* where the walk continues */
-	uint32_t number; /* of the file whose bitmaps are next, */
-	unsigned heats;  /* ... and so many of its heats are left */
+	uint32_t number; /* of the file whose bitmaps are next */
+	unsigned heats;  /* how many of its heats are left */
 	ListFile *file;
 	uint32_t *block;
 	uint64_t block_room;
@@ -200,7 +200,7 @@ make_bitmap(const FcList *list, const ListFile *file, uint8_t *bitmap,
 	}
 }
 
-/* Is the number still that file's? */
+/* Does the number still belong to that file? */
 static bool
 same_file(const FcCache *cache, uint32_t number, const FcFileId *id)
 {

@@ -43,9 +43,8 @@ _Static_assert(sizeof(FcDiskSuperblock) == 96, "the superblock has no holes");
 /*
  * What was written to the file in the last day; see wear.c.  There are two
  * records, and the one with the higher sequence is valid.  They have a magic of
- * their own and stay where they are whatever happens to the rest: when a cache
- * begins cold, for a new version or another size, its flash has worn all the
- * same.
+ * their own and a fixed place, because wear continues when a cache begins cold,
+ * for a new version or another size.
  */
 #define FC_WEAR_OFFSET 65536
 #define FC_WEAR_MAGIC  0x3172616577666770ULL /* "pgfwear1" */
@@ -56,7 +55,7 @@ typedef struct FcDiskWear
 	uint32_t crc;   /* CRC32C of the following fields */
 	uint32_t ended; /* 1: nothing was written after it */
 	uint64_t sequence;
-	uint64_t inode;         /* of the file: a copy of it has no wear */
+	uint64_t inode;         /* of the file: a copy begins without wear */
 	uint64_t boot;          /* first half of the machine's; 0 = not known */
 	uint64_t monotonic_ns;  /* time of the record, since that boot */
 	uint64_t clock_ns;      /* the same by the budget's clock */

@@ -142,7 +142,7 @@ fc_probe_collect(FcCache *cache, unsigned new_ones, uint64_t timeout_ns,
 	(void) collect_some(cache, 0, done);
 
 	/*
-	 * If an old probe comes meanwhile, that does no harm: the new one is then
+	 * If an old probe returns meanwhile, that does no harm: the new one is then
 	 * late.
 	 */
 	for (; new_ones > 0 && waited < timeout_ns &&

@@ -11,7 +11,7 @@
  * a place.  So wherever a process is killed, the place is either its own or
  * still its predecessor's, and places of dead processes are reused.  The start
  * time keeps 26 bits: if a pid is reused exactly 7.7 days later, to the
- * hundredth of a second, the new process would pass for its predecessor, which
+ * hundredth of a second, the new process passes for its predecessor, which
  * costs a slot.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -44,8 +44,8 @@ start_time_of(uint32_t pid)
 	ssize_t length;
 
 	/*
-	 * Not by one path: for a process's own, qemu's emulation of a processor
-	 * invents a start time, and every other process would take it for dead.
+	 * Not by one path: for a process's own file, qemu's user emulation invents
+	 * a start time, so every other process would take this one for dead.
 	 */
 	if (proc < 0)
 		return UINT64_MAX;

@@ -3,9 +3,9 @@
  *		The engine: Linux AIO, by its system calls directly.
  *
  * Why AIO: containers that forbid io_uring allow it; one call begins any number
- * of transfers and one waits for them with a limit; the kernel does not end a
- * process before its transfers are done (so no process is writing a slot whose
- * owner is gone); and the lab can play a device behind syscall(2).
+ * of transfers, and another waits for them with a time limit; the kernel does
+ * not end a process before its transfers are done (so no transfer writes a slot
+ * whose owner is gone); and the lab can emulate a device behind syscall(2).
  * docs/decisions has the figures.
  *
  * AIO is truly asynchronous only with O_DIRECT.  A file opened without it would
@@ -32,7 +32,7 @@
 #include "fcache/assert.h"
 #include "fcache/cache.h"
 
-/* A queue of less depth is not worth having; then the plain engine is used. */
+/* With less depth than this, the plain engine is used. */
 #define DEPTH_MIN 4
 
 /* The pause between polls of a test's device. */

@@ -29,13 +29,13 @@
 #include "staging.h"
 
 /*
- * How often a block is looked up if it moves from the ring to flash meanwhile.
+ * How often a block is looked up again because it moves from the ring to flash.
  */
 #define LOOKS_MAX 3
 
 #define CACHE_LINE 64
 
-/* No more than fits in a processor's own cache beside what it is working on. */
+/* More would push the processor's working data out of its own cache. */
 #define FETCH_PAGES_MAX 32
 
 /* ---- look-ups ------------------------------------------------------------ */
@@ -273,8 +273,8 @@ find_block(Run *run, uint32_t block, unsigned i)
 			break;
 
 		/*
-		 * It has been written to its slot, or dropped.  Otherwise it is
-		 * useless.
+		 * It was written to its slot, or dropped: look again.  If that happens
+		 * too often, something is wrong with the entry.
 		 */
 		if (look == LOOKS_MAX)
 		{
@@ -371,8 +371,8 @@ find_run(Run *run, uint32_t first, unsigned count)
 	}
 
 	/*
-	 * Only now, because this copies them; some may have been written to their
-	 * slots.
+	 * Only now that all blocks are found: this copies the staged ones.  Some
+	 * may have been written to their slots meanwhile.
 	 */
 	for (unsigned i = 0; i < staged_count; i++)
 	{
@@ -614,8 +614,8 @@ fc_read_disk_done(FcCache *cache, const FcFile *file, uint32_t blocks,
 	fc_health_disk_read(cache, ns);
 
 	/*
-	 * Relaxed: a counter.  The number may go to another file meanwhile; then
-	 * that one's time is too high by this read.
+	 * Relaxed: a counter.  If the number is given to another file meanwhile,
+	 * this read is added to that file's time.
 	 */
 	if (fc_file_current(cache, file))
 		atomic_fetch_add_explicit(

@@ -5,8 +5,8 @@
  * A device may take any time, and until a read is done the kernel may write to
  * its page at any moment.  So no read uses the caller's buffer: it uses one of
  * the reader's pages, where the data is checked and then copied.  A read that
- * exceeds its deadline is abandoned: the caller gets nothing and reads the
- * disk, and the page is lost until the device releases it.  With all pages
+ * exceeds its deadline is abandoned: the caller gets nothing and reads from
+ * disk, and the page is lost until the device is done with it.  With all pages
  * lost, nothing is read from flash.
  *
  * A page in use belongs to the call that waits for it, or to no call (the call
@@ -51,7 +51,7 @@ _Static_assert(PAGES <= 32, "a word says which pages are free");
 
 /*
  * One read in so many may be left under way while the others are processed.
- * Leaving more costs more wake-ups than it gains (docs/decisions, 21).
+ * Leaving more costs more in wake-ups than it gains (docs/decisions, 21).
  */
 #define LATE_ONE_IN 16
 
@@ -158,8 +158,7 @@ outcome_of(FcCache *cache, const Place *place)
 	FcOutcome outcome = fc_devices_outcome(place->transfer.result);
 
 	/*
-	 * The cache has shrunk, and its file with it: not the device's fault
-	 * either.
+	 * If the cache has shrunk, so has its file: not the device's fault either.
 	 */
 	if (outcome == FC_OUTCOME_ERROR &&
 	    !fc_slot_has_room(cache, place->seen.slot))
@@ -405,7 +404,8 @@ begin_reads(Call *call)
 	FC_ASSERT(call->begun <= call->count);
 
 	/*
-	 * The plain engine reads at the submit: one at a time, to check the clock.
+	 * The plain engine reads when a transfer is submitted: submit one at a
+	 * time, to check the clock in between.
 	 */
 	if (reader->queue.engine == FC_QUEUE_PLAIN && most > 1)
 		most = 1;
@@ -448,8 +448,7 @@ deliver(Call *call, Place *place)
 /*
  * How many reads to wait for at once.  While there are more to begin, half of
  * those under way make enough room.  The last of many comes long after most of
- * them, so the others can be processed before it; often it has arrived when
- * that is done.
+ * them, so the others are processed meanwhile; often it has arrived by then.
  */
 static unsigned
 wanted_now(const Call *call)
@@ -541,9 +540,7 @@ read_slots(Call *call)
 		call->meanwhile = NULL;
 		in_time = fetch_reads(call);
 	}
-	/*
-	 * Reads that finished while this process could not run have come in time.
-	 */
+	/* Reads that finished while this process was not running are in time. */
 	if (!in_time && call->waited_for > 0)
 	{
 		call->end_ns = call->now_ns;

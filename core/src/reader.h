@@ -17,7 +17,7 @@
 typedef void FcDeliver(void *context, unsigned index, const void *page,
                        bool failed);
 
-/* Called once while reads are under way, to use the time for something else. */
+/* Called once while reads are under way, for work to do meanwhile. */
 typedef void FcMeanwhile(void *context);
 
 /*

@@ -1,6 +1,6 @@
 /*
  * replacement_gittins.c
- *		Evicts the block that is expected to earn least for the room it takes.
+ *		Evicts the block that is expected to gain least for the space it takes.
  *
  * Below shared_buffers neither recency nor frequency can be trusted: a block
  * read a moment ago is in memory now, and a block read often may no longer be
@@ -15,8 +15,8 @@
  *
  * Time is a set's count of reads, so one table serves caches of all sizes.  A
  * set also remembers GHOSTS blocks that left or were refused, by 8 bits in one
- * of GHOST_ROWS rows of eight, newest first.  One stranger in 32 is mistaken
- * for one of them, which costs a good place in the queue and no more.
+ * of GHOST_ROWS rows of eight, newest first.  One unknown block in 32 is
+ * mistaken for one of them, which misjudges that block and does no other harm.
  *
  * How rates are learned.  Some sets are watched.  In these, each read of a
  * block that is cached or remembered counts for its class and age.  At each
@@ -25,10 +25,10 @@
  * by time is the rate, and nothing must be assumed about blocks that wait for
  * their next read.  The time of a ghost's last read is known in a few rows of
  * each watched set, which have room in the state that all sets share; what is
- * seen there counts for the other rows, too.  A class with little evidence
- * leans on all blocks of the same count, these on all blocks, and these on a
- * guess.  Old evidence fades.  One class at a time is updated, by whichever
- * process happens to read a watched set.
+ * seen there counts for the other rows, too.  A class with little evidence is
+ * estimated from all blocks of the same count, these from all blocks, and these
+ * from a guess.  Old evidence fades.  One class at a time is updated, by
+ * whichever process happens to read a watched set.
  *
  * Nothing is locked.  A lost update loses a count; a torn row forgets a block.
  * Values are limited to their range where they are used.
@@ -70,15 +70,16 @@
 #define WATCHED 256
 
 /*
- * In so many of their rows of ghosts, the time of each one's last read is
- * known.
+ * Of the ghost rows of all watched sets, this many record the time of each
+ * ghost's last read.
  */
 #ifndef KNOWN_ROWS
 #define KNOWN_ROWS 800
 #endif
 
 /*
- * After so many reads of watched sets, the next class's indexes are updated ...
+ * After so many reads of watched sets, the indexes of the next class are
+ * updated ...
  */
 #define UPDATE_PERIOD 32
 
@@ -87,7 +88,8 @@
 #define FADE_SHIFT  5
 
 /*
- * One read or one look in the counters, scaled so that they can fade smoothly.
+ * What one read or one look adds to a counter, scaled so that counters can fade
+ * smoothly.
  */
 #define ONE 1024U
 
@@ -95,22 +97,23 @@
 #define GUESS_READS  20.0f
 #define GUESS_CHANCE 0.1f
 
-/* The evidence that a class leans on counts as much as this many reads. */
+/* The more general evidence counts as much as this many reads of the class. */
 #define LEAN_READS 4.0f
 
 /* The price of a write to flash, in reads. */
 #define PRICE 0.03f
 
 /*
- * A block that is loaded is taken for one whose last read was so many ticks
- * ago: eight reads for each way of its set.
+ * A loaded block is treated as if its last read was so many ticks ago: eight
+ * reads for each way of its set.
  */
 #define LOADED_AGE FC_WAYS
 
 /*
- * The lowest index of the highest heat, as rank_of() has it: a read in so many
- * reads of the set as it has ways.  An index a fourth as high is of the heat
- * below.  A rank's upper byte is the exponent of a float, which is 127 for 1.
+ * The lowest index of the highest heat, as rank_of() returns it: one read in as
+ * many reads of the set as it has ways.  An index a fourth as high begins the
+ * heat below.  A rank's upper byte is the exponent of a float, which is 127 for
+ * 1.
  */
 #define HEAT_TOP_EXPONENT (127 - 3)
 #define HEAT_STEP         2
@@ -430,7 +433,7 @@ do_chores(Gittins *all)
 		fade(all, clock / FADE_PERIOD % ROWS);
 }
 
-/* A read of the set: advance its clock, and do the chores if it is watched. */
+/* A read of the set: advance its clock, and if it is watched, learn. */
 static void
 tick(const FcReplacementPlace *place)
 {
@@ -625,8 +628,8 @@ gittins_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
 		class = loaded_class(all, candidate);
 
 	/*
-	 * The lowest index; among equals the oldest.  No branches: all 64 ways,
-	 * fast.
+	 * Find the lowest index, among equals the oldest.  There are no branches,
+	 * which makes this loop fast.
 	 */
 	for (unsigned way = 0; way < FC_WAYS; way++)
 	{
@@ -639,7 +642,9 @@ gittins_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
 		lowest = rank < lowest ? rank : lowest;
 	}
 
-	/* Not the way of an equal: what was loaded before stays. */
+	/*
+	 * A loaded block does not evict an equal one: what was loaded first stays.
+	 */
 	if (candidate->loaded)
 		return all->index[class][step_of(LOADED_AGE)] > lowest >> 16
 		           ? lowest % FC_WAYS

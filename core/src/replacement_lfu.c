@@ -8,11 +8,11 @@
  * the block with the lowest count is evicted, the oldest first.  An evicted
  * block leaves its count in the ghost, a ring of twice as many fingerprints as
  * ways; when the block returns, it continues with that count plus one.  Every
- * AGE_PERIOD reads of the set all counts are halved, so that yesterday's
- * favourites can be overtaken.
+ * AGE_PERIOD reads of the set all counts are halved, so that blocks once
+ * popular can be overtaken.
  *
- * A fingerprint has 12 bits, so a ghost of 128 mistakes a stranger for an old
- * friend once in 32, which costs a good place in the queue and no more.
+ * A fingerprint has 12 bits, so a ghost of 128 mistakes one unknown block in 32
+ * for a known one, which misjudges that block and does no other harm.
  *
  * Counts are bytes written without a lock; a lost increment is a lost
  * increment.

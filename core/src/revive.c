@@ -60,7 +60,7 @@ judge(const FcShared *shared, const FcShared *layout, uint32_t sets,
 	if (memcmp(shared, layout, offsetof(FcShared, mode_word)) != 0)
 		return FC_START_GEOMETRY;
 
-	/* Its files have another size now, or its size was about to change. */
+	/* The files have another size now, or a change of size was under way. */
 	if (geometry != fc_geometry_word(sets, sets) ||
 	    atomic_load(&shared->room_sets) != sets)
 		return FC_START_GEOMETRY;

@@ -38,7 +38,8 @@
 #include "fcache/life.h"
 
 /*
- * "pgfcach" and the layout's number: memory found at a start may have another.
+ * "pgfcach" and the number of the layout: memory found at a start may have
+ * another.
  */
 #define FC_MAGIC (0x70676663616368ULL << 8 | 5)
 
@@ -128,7 +129,8 @@ typedef struct FcBudget
 /* ---- staging ------------------------------------------------------------- */
 
 /*
- * The most pages of the staging ring; a reference has 12 bits for the number.
+ * The staging ring has at most this many pages; a reference has 12 bits for the
+ * number.
  */
 #define FC_RING_MAX 1024
 

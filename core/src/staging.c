@@ -82,7 +82,7 @@ fc_staging_used(const FcShared *shared)
 {
 	uint32_t used = 0;
 
-	/* Relaxed: a hint, of which nothing but the time of a write depends. */
+	/* Relaxed: a hint; only the time of a write depends on it. */
 	for (uint32_t i = 0; i < words_of(shared); i++)
 		used += (uint32_t) __builtin_popcountll(
 			atomic_load_explicit(&shared->ring_busy[i], memory_order_relaxed));
@@ -204,7 +204,7 @@ fc_staging_reset(FcShared *shared)
 		FcAtomic64 *word = &page->word;
 
 		/*
-		 * A slot that exists, because a dead filler's page is asked for its
+		 * Any slot that exists: the page of a dead filler is asked for its
 		 * slot.
 		 */
 		atomic_store(&page->slot, 0);
@@ -223,9 +223,9 @@ fc_staging_reset(FcShared *shared)
 }
 
 /*
- * Corrects the map after a process that was killed between updating word and
- * map.  A process that is taking the page just now finds it in use with a clear
- * bit, and sets the bit.
+ * Correct the map after a process was killed between updating word and map.  A
+ * process that is taking the page just now finds it in use with a clear bit,
+ * and sets the bit.
  */
 void
 fc_staging_mend(FcShared *shared, uint32_t number)
@@ -300,8 +300,8 @@ fc_staging_hand_over(FcCache *cache, uint32_t ref)
 	fc_staging_note(shared, number);
 
 	/*
-	 * A dozing writer will look on its own soon enough, and an update is better
-	 * left waiting, unless the ring is crowded.
+	 * Unless the ring is crowded, do not wake the writer: a dozing one will
+	 * look on its own soon enough, and an update had better wait.
 	 */
 	uint32_t rest = atomic_load(&shared->ring_rest);
 
@@ -340,8 +340,8 @@ fc_staging_read(const FcCache *cache, uint64_t key, FcSeen *seen, void *page)
 	/*
 	 * Relaxed, like the plain loads of the bytes: the load of the page's word
 	 * keeps them after itself, the fence keeps them before the next one.  With
-	 * the fence in take_page(), who sees a byte of the next use sees its
-	 * sequence.
+	 * the fence in take_page(), a process that sees a byte of the next use sees
+	 * its sequence.
 	 */
 	seen->crc = atomic_load_explicit(&head->crc, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);

@@ -1,12 +1,12 @@
 /*
  * stamp.c
- *		Was a file changed while no server was watching?
+ *		Was a file changed while no server was running?
  *
  * The kernel records every change of a file in its inode: ctime cannot be set
- * back, and a file that replaces another has another inode.  So when all
- * changes are over and quiet, we remember what the inode says (a stamp).  In
- * the next life of the cache the file's blocks are valid only if the inode says
- * the same.  The test is "equal", not "not later", because clocks step.
+ * back, and a file that replaces another has another inode.  So when no change
+ * is in flight, we record what the inode says (a stamp).  In the next life of
+ * the cache the file's blocks are valid only if the inode says the same.  The
+ * test is "equal", not "not later", because clocks step.
  *
  * A file number has a count of the changes begun, and a stamp.  The stamp is
  * one word: a hash of the inode's four values and of that count.  Each step of
@@ -18,7 +18,8 @@
  *
  *	change	count in; find the number, count the change; the real change;
  *			invalidate; count out
- *	stamp	nobody in flight? note the counts; fstat; nothing begun since? set
+ *	stamp	no change in flight?  note the counts; fstat; none begun since?  set
+ *			the stamp
  *
  * So a valid stamp was taken with no change under way, and no change has
  * happened since: a later change would have advanced the count that is part of
@@ -50,7 +51,7 @@
 #include "file.h"
 
 /*
- * Tries against others that stamp the same file at once; the last stamp will
+ * Several processes may stamp a file at once; after so many tries, theirs will
  * do.
  */
 #define SET_TRIES 4
@@ -196,7 +197,9 @@ fc_stamp_set(FcCache *cache, const FcStampPermit *permit, const FcStamp *stamp)
 
 	for (unsigned try = 0; try < SET_TRIES; try++)
 	{
-		/* In this order: reversed, present might belong to an older stamp. */
+		/*
+		 * The order matters: otherwise present might refer to an older stamp.
+		 */
 		bool present = fc_stamp_age(cache, permit) == FC_STAMP_PRESENT;
 		uint64_t before = atomic_load(&entry->stamp);
 

@@ -1,22 +1,21 @@
 /*
  * stand_in.c
- *		Writing to flash in a process that changes blocks while there is no
- *		writer.
+ *		Writing to flash, without a writer, by a process that changes blocks.
  *
  * At a shutdown the host ends its writer before the last checkpoint, which
- * writes every changed block.  The ring takes the first of them; the others
- * would be lost from the cache, and they are the ones used last.  So the
- * process that writes the checkpoint, which may wait, calls fc_stand_in()
- * before each change.  If the ring is full and there is no writer, it signs as
- * the writer (puts its token into ring_writer), writes with flights.c until the
- * ring is half empty, waits for what it has begun, and signs off.
+ * writes every changed block.  The ring takes the first of them.  The others,
+ * which were used last, would be lost from the cache.  So the process that
+ * writes the checkpoint, which may wait, calls fc_stand_in() before each
+ * change.  If the ring is full and there is no writer, it signs as the writer
+ * (puts its token into ring_writer), writes with flights.c until the ring is
+ * half empty, waits for what it has begun, and signs off.
  *
  * Limits.  No process stands in for a writer that did not sign off: either it
  * was killed, and the next writer must take up what it had begun, or its device
  * hangs.  A device that completes no write for HANGS_NS hangs, too: the process
  * leaves, still signed, and from then on only checks, without waiting, whether
  * what it began is written.  A slow device is left alone when the waits, summed
- * in ring_stood_in_us, reach the host's limit.  After either, blocks are
+ * in ring_stood_in_us, reach the host's limit.  In both cases blocks are then
  * treated as whenever the ring is full.  So all waits together take no more
  * than the host's limit plus HANGS_NS; but where flash is written by plain
  * calls, without AIO or direct I/O, the last of them may take any time.
@@ -83,7 +82,9 @@ fc_stand_in_close(FcCache *cache)
 	cache->stand_in = NULL;
 }
 
-/* Sign as the writer; NULL if another process is, or if that is impossible. */
+/*
+ * Sign on as the writer; NULL if another process has, or if that is impossible.
+ */
 static FcWriter *
 sign_on(FcCache *cache)
 {
@@ -98,7 +99,9 @@ sign_on(FcCache *cache)
 	    (cache->token == 0 && fc_process_begin(cache) != FC_OK))
 		return NULL;
 
-	/* Still signed because a device had not answered: has it answered now? */
+	/*
+	 * Still signed on, because a device had not answered: has it answered now?
+	 */
 	if (writer->flying == 0 && !FC_BROKEN(STAND_IN_SIGN) &&
 	    !atomic_compare_exchange_strong(&cache->shared->ring_writer, &nobody,
 	                                    cache->token))

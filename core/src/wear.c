@@ -9,10 +9,10 @@
  *
  * Housekeeping writes the record, at most once in SAVE_NS, if a slot was
  * written since.  It does not wait, since the device may hang.  The last
- * process of a server writes the record once more.  So a crash loses what was
- * written in the last SAVE_NS and a moment; after a power cut the device may
- * have lost some more.  The bucket errs on the safe side: after anything but an
- * orderly end nothing is saved up in it.
+ * process of a server writes the record once more.  So a crash loses the record
+ * of what was written in the last SAVE_NS or a little longer; in a power cut
+ * the device may lose some more.  The bucket errs on the safe side: unless the
+ * last life ended cleanly, nothing is saved up in it.
  *
  * Torn writes: there are two places, written in turn.  A start uses the record
  * with the higher sequence and the right CRC32C.
@@ -22,12 +22,12 @@
  * this boot, so nothing ages while the machine is off.  Setting the wall clock
  * has no effect.
  *
- * A record contains the inode of its file, because a copy of a file is on
- * other flash, or at least has not been written to as often.
+ * A record contains the inode of its file, because a copy is on other flash, or
+ * at least has not been written to as often.
  *
  * Shared memory counts the hours of all files together.  What a file had before
- * this life is in its FcDevice, which every process inherits.  Of what came
- * since, the file has a share in proportion to what was written to it in this
+ * this life is in its FcDevice, which every process inherits.  Of the bytes
+ * written since, the file gets a share in proportion to its own writes in this
  * life.
  *
  * Locking: none; one process at a time writes records.
@@ -55,7 +55,7 @@ typedef struct WearPage
 	_Alignas(FC_IO_ALIGN) unsigned char bytes[FC_BLOCK_SIZE];
 } WearPage;
 
-/* A record on its way. */
+/* A record that is being written. */
 typedef struct Save
 {
 	FcTransfer transfer;
@@ -156,9 +156,9 @@ clock_now(const Found *found)
 }
 
 /*
- * The present content of the bucket.  When a life that was killed ended is not
- * known.  The next one begins with nothing saved up, so that a server that is
- * killed over and over writes no more than another.
+ * The present content of the bucket.  If a life was killed, the time of its end
+ * is unknown.  The next one then begins with nothing saved up, so that a server
+ * that is killed over and over writes no more than another.
  */
 static int64_t
 bucket_now(const Found *found)
@@ -197,8 +197,8 @@ go_on(FcShared *shared, const Found found[])
 }
 
 /*
- * Hours by our clock; where the record's hours begin differently, the later of
- * two.
+ * Count blocks by the hours of our clock.  An hour of the record that spans two
+ * of them counts in the later one.
  */
 static void
 take_hours(FcShared *shared, const Found *found, FcWear *out)
@@ -238,7 +238,8 @@ slots_written(const FcShared *shared, uint32_t number)
 }
 
 /*
- * Blocks written to the file in an hour: before this life, and its share since.
+ * Blocks written to the file in an hour: those before this life, and its share
+ * of those since.
  */
 static uint64_t
 blocks_of_file(const FcCache *cache, uint32_t number, uint64_t hour)
@@ -329,8 +330,8 @@ fc_wear_begin(FcCache *cache, uint64_t bytes_per_day)
 	fc_budget_set(cache, bytes_per_day);
 
 	/*
-	 * From here on the life has not ended; it may be killed before the next
-	 * record.
+	 * From here on the record says that this life has not ended, because it may
+	 * be killed before the next one.
 	 */
 	for (uint32_t i = 0; i < shared->device_count; i++)
 		if (cache->devices[i].fd >= 0)
@@ -384,7 +385,8 @@ writer_of(FcCache *cache)
 }
 
 /*
- * A record that failed is rewritten at the same place: the other one is good.
+ * If a record could not be written, the next one takes the same place, since
+ * the other place has a good one.
  */
 static void
 collect(FcCache *cache, FcWearWriter *writer)

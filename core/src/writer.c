@@ -110,7 +110,7 @@ fc_writer_begin(FcCache *cache, FcWriter **writer_out)
 	return FC_OK;
 }
 
-/* Is the writer that runs the one that the others know of? */
+/* Is this writer the one whose token is in shared memory? */
 static inline bool
 signed_on(const FcWriter *writer)
 {
@@ -187,8 +187,7 @@ fc_writer_end(FcWriter *writer, uint64_t timeout_ns)
 	}
 
 	/*
-	 * What the device holds is ours until we exit, so the queue stays open,
-	 * too.
+	 * The device may use our pages until we exit, so the queue stays open, too.
 	 */
 	if (writer->flying > 0)
 		return FC_FAILED;
@@ -207,7 +206,7 @@ fc_writer_flush(FcCache *cache, uint64_t timeout_ns)
 	if (status != FC_OK)
 		return status;
 	status = fc_writer_drain(writer, timeout_ns);
-	/* Blocks not written in this time never will be. */
+	/* Blocks not written by now will not be written. */
 	return fc_writer_end(writer, 0) == FC_OK ? status : FC_FAILED;
 }
 

@@ -1,11 +1,11 @@
 /*
  * assert.h
- *		What a programmer guarantees, looked at in test builds.
+ *		Assertions: what a programmer guarantees, checked in test builds.
  *
  * FC_ASSERT(condition) ends the process at its line if the condition is false.
  * Without FC_TEST it is compiled and costs nothing: it is never evaluated, so
- * it must have no effect.  What flash or time could break is checked always,
- * and never asserted.
+ * it must have no effect.  What flash or time could break is checked in every
+ * build and never asserted.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -14,7 +14,7 @@
 
 #ifdef FC_TEST
 #include <assert.h>
-/* assert() itself would show what the condition's macros stand for. */
+/* assert() itself would print the condition with its macros expanded. */
 #define FC_ASSERT(condition)                                                   \
 	((condition) ? (void) 0                                                    \
 	             : __assert_fail(#condition, __FILE__, __LINE__, __func__))

@@ -1,6 +1,6 @@
 /*
  * cache.h
- *		The flash cache: what a process needs that reads and changes files.
+ *		The flash cache, for processes that read and change files.
  *
  * life.h is for creating a cache and ending its life, housekeeping.h for
  * maintaining it and asking about it, writer.h for the process that writes to
@@ -23,14 +23,13 @@
  * bounded, and it is taken over if its holder died or is the process itself.
  * If the lock is not available, the file is simply not cached.  Every function
  * may be called from a signal handler, in a critical section and at any point
- * of a process's life, and SIGKILL may interrupt it anywhere.  A signal
- * handler that interrupted one of these calls and then calls in itself must
- * not return to it (PostgreSQL's handlers either set a flag or end the
- * process), because what the interrupted call held is taken over.  errno is
- * preserved.
+ * of a process's life, and SIGKILL may interrupt it anywhere.  If a signal
+ * handler interrupts one of these calls and makes another, it must not return
+ * to the first (PostgreSQL's handlers either set a flag or end the process),
+ * because the second takes over what the first held.  errno is preserved.
  *
  * Always true:
- *	- fc_read() answers FC_OK only with bytes that the file held at some moment
+ *	- fc_read() returns FC_OK only with bytes that the file held at some moment
  *	  during the call, provided every change of a file is bracketed as above;
  *	- announcing a change cannot fail;
  *	- nothing is allocated after fc_cache_create() except the pages that a
@@ -224,10 +223,10 @@ extern bool fc_stamp_asleep(const FcCache *cache, const FcFile *file);
 
 /*
  * Compare the stamp.  If it is the one the file fell asleep with, the file's
- * blocks are valid from now on; otherwise they are dropped.  NULL: the file
- * could not be asked.  Call it before the file is read through the cache and
- * before it is changed: at a change, or at fc_file_enter(), core drops what is
- * still asleep.
+ * blocks are valid from now on; otherwise they are dropped.  NULL: no stamp
+ * could be taken.  Call it before the file is read through the cache and before
+ * it is changed: at a change, or at fc_file_enter(), core drops what is still
+ * asleep.
  */
 extern void fc_stamp_wake(FcCache *cache, const FcFile *file,
                           const FcStamp *stamp);
@@ -243,7 +242,7 @@ typedef enum FcStampAge
 {
 	FC_STAMP_NONE,   /* the file has had none since it became known */
 	FC_STAMP_PAST,   /* the file was changed since */
-	FC_STAMP_PRESENT /* it was not: a look now should show the same */
+	FC_STAMP_PRESENT /* it was not: a new stamp should equal it */
 } FcStampAge;
 
 extern FcStampAge fc_stamp_age(const FcCache *cache,

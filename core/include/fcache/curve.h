@@ -82,7 +82,7 @@ typedef enum FcCurveKind
 	FC_CURVE_KINDS
 } FcCurveKind;
 
-/* So many blocks were requested at once, so many times. */
+/* Count so many requests, each for so many blocks at once. */
 extern void fc_curve_count(FcCurve *curve, uint64_t blocks, uint64_t times);
 
 /* Is the block in the sample? */
@@ -101,7 +101,7 @@ extern void fc_curve_note_at(FcCurve *curve, uint64_t hash, uint64_t now_ms);
 extern void fc_curve_disk_read(FcCurve *curve, uint64_t blocks, uint64_t ns);
 extern void fc_curve_flash_read(FcCurve *curve, uint64_t blocks, uint64_t ns);
 
-/* ---- what it has to say -------------------------------------------------- */
+/* ---- readings ------------------------------------------------------------ */
 
 /* Distances below 32 blocks exactly, then 32 buckets for each doubling. */
 #define FC_CURVE_BUCKETS 1056

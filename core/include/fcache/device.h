@@ -73,7 +73,7 @@ typedef struct FcWear
 
 typedef struct FcDevice FcDevice;
 
-/* One slot on its way; see src/queue.h. */
+/* A read or write of one slot; see src/queue.h. */
 typedef struct FcTransfer
 {
 	FcDevice *device;

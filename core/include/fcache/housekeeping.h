@@ -8,8 +8,8 @@
  * process may change the size, the cache policies and the write budget, and
  * query anything, at any time.
  *
- * Locking: as in cache.h.  A call that needs the file lock and cannot have it
- * soon says so, and the host repeats the call.
+ * Locking: as in cache.h.  A call that cannot get the file lock soon says so,
+ * and the host repeats the call.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -60,7 +60,7 @@ extern bool fc_resize_step(FcCache *cache, uint32_t sets);
 typedef enum FcCachePolicy
 {
 	FC_CACHE_POLICY_DEFAULT,
-	FC_CACHE_POLICY_KEEP, /* goes only for other kept blocks, up to a share */
+	FC_CACHE_POLICY_KEEP, /* evicted only for kept blocks, up to a share */
 	FC_CACHE_POLICY_NONE  /* neither looked up nor filled */
 } FcCachePolicy;
 
@@ -220,7 +220,7 @@ extern FC_MUST_CHECK FcStatus fc_read_slot(FcCache *cache, uint32_t slot,
                                            FcTicket *ticket);
 
 /*
- * Which block a slot has, without reading it; false: none.  It may have
+ * Which block is in a slot, without reading it; false: none.  It may have
  * changed before the caller looks at the answer.
  */
 extern bool fc_read_slot_block(const FcCache *cache, uint32_t slot,
@@ -232,8 +232,8 @@ extern bool fc_read_slot_block(const FcCache *cache, uint32_t slot,
  * A list of all blocks in the cache, as bitmaps: a hint of what to load into
  * another cache of the same files (fc_fill_load()).  It is taken in one walk
  * through the index, without a lock, and differs from what is cached at any one
- * moment by what changed meanwhile.  It uses memory of the caller, aligned as
- * by malloc(), and ends with that.
+ * moment by what changed meanwhile.  It lives in memory of the caller, aligned
+ * as by malloc(), which the caller frees.
  */
 typedef struct FcList FcList;
 

@@ -4,10 +4,11 @@
  *
  * A life lasts from one start of the host to the next.
  *
- *	start	The only process continues with memory that outlived the host
- *			(fc_revive()); otherwise it creates a cache (fc_cache_create()) and
- *			takes in the map that the last life saved (fc_map_load_begin()).
- *			Then it calls fc_life_begin() and fc_wear_begin().
+ *	start	The first process, while it is alone, continues with memory that
+ *			outlived the host (fc_revive()); otherwise it creates a cache
+ *			(fc_cache_create()) and takes in the map that the last life saved
+ *			(fc_map_load_begin()).  Then it calls fc_life_begin() and
+ *			fc_wear_begin().
  *	run		One process checks what was revived (fc_revive_audit()), or takes in
  *			the map part by part (fc_map_load()), while the others work.
  *	end		The last process calls fc_map_save(), fc_wear_end() and
@@ -75,9 +76,9 @@ extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
 
 /*
  * Begin a life of the cache: record its cluster, in the cache files and then in
- * memory, with a random number that no other life has.  The only process calls
- * it once, after fc_cache_create() or fc_revive(); without it nothing outlives
- * the server.
+ * memory, with a random number that no other life has.  The first process calls
+ * it once, while it is alone, after fc_cache_create() or fc_revive(); without
+ * it nothing outlives the server.
  */
 extern FC_MUST_CHECK FcStatus fc_life_begin(FcCache *cache,
                                             const FcIdentity *identity,
@@ -108,7 +109,7 @@ extern FC_MUST_CHECK FcStart fc_map_load_begin(FcCache *cache,
 extern bool fc_map_load(FcCache *cache);
 
 /*
- * End a life in which no process took part, because the server did not come up:
+ * End a life in which no process took part, because the server failed to start:
  * leave the map that it found to the next life.  FC_SKIP: there was none, or a
  * process may have used the cache or changed a file.
  */
@@ -132,7 +133,7 @@ extern FC_MUST_CHECK FcStart fc_revive(FcCache *cache, void *memory,
 
 /*
  * Check the memory of a revived cache, which its last user may have damaged.
- * Takes a while; changes may go on, but nothing is served yet.
+ * Takes a while; files may change meanwhile, but nothing is served yet.
  */
 extern void fc_revive_audit(FcCache *cache);
 
@@ -148,7 +149,7 @@ extern void fc_cache_close(FcCache *cache);
 
 /*
  * What was written to flash, and how much of the budget was used, is kept over
- * restarts: each cache file records what was written to it.  The only process
+ * restarts: each cache file records what was written to it.  The first process
  * calls fc_wear_begin() after fc_life_begin(), with the present budget.  The
  * last process calls fc_wear_end() when everything is written.  In between,
  * housekeeping calls fc_wear_save().

@@ -102,7 +102,9 @@ typedef struct FcReplacement
 	               const FcCandidate *candidate);
 } FcReplacement;
 
-/* Evicts the block that earns least for its room; see replacement_gittins.c. */
+/*
+ * Evicts the block that gains least for its space; see replacement_gittins.c.
+ */
 extern const FcReplacement fc_replacement_gittins;
 
 /* LFU with ageing and a ghost that remembers frequencies: for comparison. */

@@ -1,6 +1,6 @@
 /*
  * status.h
- *		The answers core gives.
+ *		The status codes that core returns.
  *
  * A miss is an answer, not an error: whatever a call here returns, the caller
  * can always read the block from the relation's own file.

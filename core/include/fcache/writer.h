@@ -8,7 +8,7 @@
  *
  * A writer that died is replaced by the next fc_writer_begin().  Its transfers
  * are known to be over once it is gone, since the kernel does not end a process
- * before its transfers are done; until then fc_writer_begin() answers FC_FULL.
+ * before its transfers are done; until then fc_writer_begin() returns FC_FULL.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
