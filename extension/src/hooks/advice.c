@@ -2,12 +2,12 @@
  * advice.c
  *		What a cache of another size would bring: the stream for core's curve.
  *
- * A request is a block of a relation that the server wants and that neither
- * shared_buffers nor the operating system's page cache has: what is left for
- * flash or disk.  (Where the page cache cannot be asked, see reads.c, every
- * block that shared_buffers miss counts.)  Base backups and reads that are not
- * made of whole blocks are not requests.  Scans are, although the cache admits
- * little of them: the curve is that of a cache that admits everything.
+ * A request is for a block of a relation that neither shared_buffers nor the
+ * operating system's page cache has, so that only flash or disk can serve it.
+ * (Where the page cache cannot be asked, see reads.c, every miss of
+ * shared_buffers counts.)  Base backups and reads of anything but whole blocks
+ * are not requests.  Scans are, although the cache admits little of them: the
+ * curve is that of a cache that admits everything.
  *
  * The stream is the same whether the cache serves or not, so advice is
  * available before there is a cache, and while it is off.
@@ -27,8 +27,9 @@
 #include "hooks/runtime.h"
 
 /*
- * How long a block from flash is assumed to take until one was read: 0.1 ms, as
- * most devices promise; in runs, which are read at once, a fifth of that.
+ * The time assumed for a block from flash until one has been read: 0.1 ms, as
+ * most devices promise; in runs, whose blocks are read at once, a fifth of
+ * that.
  */
 static const double flash_ms_assumed[FC_CURVE_KINDS] = { 0.1, 0.02 };
 
@@ -37,7 +38,7 @@ static uint32_t tracked;
 
 /*
  * Starts at a random value, so that processes that read little are sampled as
- * often.
+ * often as others.
  */
 static unsigned turn;
 

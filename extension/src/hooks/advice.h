@@ -2,7 +2,8 @@
  * advice.h
  *		What a cache of another size would bring.
  *
- * Plain C: neither PostgreSQL's headers nor core's, except what hooks pass in.
+ * Includes neither PostgreSQL's headers nor, except for what hooks pass in,
+ * core's.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

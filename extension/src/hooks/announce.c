@@ -7,12 +7,12 @@
  * changes a file is bracketed: the change is announced, the real call is made,
  * and the end of the change is announced.  The end is announced even if the
  * call failed, since a failed write may have written something.  Announcing
- * cannot fail and never waits.  It happens in every mode but offline and in
- * every process, without exception.
+ * cannot fail and never waits.  It happens in every process, and in every mode
+ * but offline.
  *
- * A file under a foreign name (FILE_ALIAS): all files of its number are
- * forgotten before and after, or the whole cache if the name does not even tell
- * the number.  A descriptor that cannot be identified takes the cache offline.
+ * If a file is named in a foreign way (FILE_ALIAS), all files of its number are
+ * forgotten before and after, or the whole cache if the name does not show the
+ * number.  A descriptor that cannot be identified takes the cache offline.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -25,10 +25,7 @@
 #include "hooks/runtime.h"
 #include "fcache/housekeeping.h"
 
-/*
- * Negative control: what happens if changes are not announced while a device is
- * bypassed.
- */
+/* Negative control: changes are not announced while a device is bypassed. */
 static __attribute__((noinline)) bool
 something_is_bypassed(void)
 {
@@ -44,7 +41,7 @@ something_is_bypassed(void)
 }
 
 OpenFile *
-announce_whom(int fd, OpenFile *spare)
+announce_entry(int fd, OpenFile *spare)
 {
 	OpenFile *entry = descriptors_entry(fd);
 
@@ -101,7 +98,8 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 	}
 
 	/*
-	 * Reads end at a segment's end; an offset out of range changes all of it.
+	 * Reads never go beyond a segment's end.  An offset out of range: take it
+	 * as a change of the whole segment.
 	 */
 	if (offset < 0 || first >= end)
 		first = 0;
@@ -113,7 +111,10 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 	if (end <= first)
 		end = first + 1;
 
-	/* A reload may turn fsync off and on again before any worker looks. */
+	/*
+	 * Check here, because a reload may turn fsync off and on again before a
+	 * worker notices.
+	 */
 	if (!*runtime.syncs && !FC_BROKEN(UNSYNCED))
 		fc_map_unsynced_set(&runtime.cache);
 	FC_ASSERT(first < end && end <= runtime.segment_blocks);
@@ -189,7 +190,7 @@ announce_distrust(OpenFile *entry)
 	if (entry == NULL)
 		return;
 
-	/* There is no matching end: none of this is to outlive the server. */
+	/* There is no matching end, so nothing of this outlives the server. */
 	if (entry->class != FILE_RELATION)
 		fc_change_all_begin(&runtime.cache);
 	else

@@ -34,11 +34,11 @@ typedef struct Announced
  * Return the entry of a descriptor whose file is about to change, or NULL if
  * there is nothing to announce. spare serves for descriptors beyond the table.
  */
-extern OpenFile *announce_whom(int fd, OpenFile *spare);
+extern OpenFile *announce_entry(int fd, OpenFile *spare);
 
 /*
  * Bytes offset .. offset + size - 1 of the file are about to change; size < 0:
- * all from offset. entry is what announce_whom() returned.
+ * all from offset. entry is what announce_entry() returned.
  */
 extern void announce_change(Announced *announced, OpenFile *entry, int fd,
                             off_t offset, off_t size);

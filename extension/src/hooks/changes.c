@@ -36,7 +36,7 @@
 
 /*
  * Write one whole block that is cached, and refresh the cached copy.  A
- * separate function because of its large frame.
+ * separate function, because its stack frame is large.
  */
 static __attribute__((noinline)) ssize_t
 write_and_refill(int fd, const void *buffer, off_t offset, Announced *announced,
@@ -65,7 +65,7 @@ changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry = FC_BROKEN(WRITE) ? NULL : announce_whom(fd, &spare);
+	OpenFile *entry = FC_BROKEN(WRITE) ? NULL : announce_entry(fd, &spare);
 	ssize_t put;
 
 	if (entry == NULL)
@@ -106,7 +106,8 @@ changes_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : announce_whom(fd, &spare);
+	OpenFile *entry =
+		FC_BROKEN(ZERO_EXTEND) ? NULL : announce_entry(fd, &spare);
 	ssize_t put;
 
 	announce_change(&announced, entry, fd, offset, iov_size(iov, count));
@@ -128,7 +129,7 @@ begin_at_position(Announced *announced, OpenFile *entry, int fd, off_t size)
 
 	FC_ASSERT(entry == NULL || runtime_attached());
 
-	/* Where an append lands is known only after the call, or not at all. */
+	/* The offset of an append is known only after the call, if at all. */
 	if (entry != NULL && (flags < 0 || (flags & O_APPEND) != 0 || offset < 0))
 	{
 		offset = 0;
@@ -138,8 +139,8 @@ begin_at_position(Announced *announced, OpenFile *entry, int fd, off_t size)
 }
 
 /*
- * The control file takes on many states in the life of a server.  Memory that
- * outlives the server is valid only for the last one, or for the one that was
+ * The control file changes often while a server runs.  Memory that outlives the
+ * server is valid only with its last content, or with the content that was
  * being written.
  */
 static ssize_t
@@ -174,7 +175,7 @@ changes_write(int fd, const void *buffer, size_t size)
 	if (entry != NULL && entry->class == FILE_CONTROL && runtime_attached() &&
 	    size >= runtime.control_crc_offset + sizeof(uint32_t))
 		return write_control(fd, buffer, size);
-	entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(fd, &spare);
+	entry = FC_BROKEN(FILECOPY) ? NULL : announce_entry(fd, &spare);
 	begin_at_position(&announced, entry, fd, (off_t) size);
 	errno = saved_errno;
 	put = write(fd, buffer, size);
@@ -188,7 +189,7 @@ changes_writev(int fd, const struct iovec *iov, int count)
 	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(fd, &spare);
+	OpenFile *entry = FC_BROKEN(FILECOPY) ? NULL : announce_entry(fd, &spare);
 	ssize_t put;
 
 	begin_at_position(&announced, entry, fd, iov_size(iov, count));
@@ -205,7 +206,7 @@ changes_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
 	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(out, &spare);
+	OpenFile *entry = FC_BROKEN(FILECOPY) ? NULL : announce_entry(out, &spare);
 	off_t length = size > (size_t) INT64_MAX ? -1 : (off_t) size;
 	ssize_t put;
 
@@ -228,7 +229,8 @@ changes_posix_fallocate(int fd, off_t offset, off_t length)
 	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : announce_whom(fd, &spare);
+	OpenFile *entry =
+		FC_BROKEN(ZERO_EXTEND) ? NULL : announce_entry(fd, &spare);
 	int result;
 
 	announce_change(&announced, entry, fd, offset, length);
@@ -244,11 +246,12 @@ changes_fallocate(int fd, int mode, off_t offset, off_t length)
 	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : announce_whom(fd, &spare);
+	OpenFile *entry =
+		FC_BROKEN(ZERO_EXTEND) ? NULL : announce_entry(fd, &spare);
 	bool shifts = (mode & ~FALLOC_FL_KEEP_SIZE) != 0;
 	int result;
 
-	/* Some modes shift everything that follows. */
+	/* Some modes move everything that follows. */
 	announce_change(&announced, entry, fd, offset, shifts ? -1 : length);
 	errno = saved_errno;
 	result = fallocate(fd, mode, offset, length);
@@ -262,7 +265,7 @@ changes_ftruncate(int fd, off_t length)
 	int saved_errno = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry = FC_BROKEN(TRUNCATE) ? NULL : announce_whom(fd, &spare);
+	OpenFile *entry = FC_BROKEN(TRUNCATE) ? NULL : announce_entry(fd, &spare);
 	int result;
 
 	announce_change(&announced, entry, fd, length, -1);
@@ -301,10 +304,10 @@ synced(int fd, int result, bool stable)
 	OpenFile *entry;
 
 	if (result < 0 && saved_errno != EINTR)
-		announce_distrust(announce_whom(fd, &spare));
+		announce_distrust(announce_entry(fd, &spare));
 	else if (result == 0 && stable)
 	{
-		entry = announce_whom(fd, &spare);
+		entry = announce_entry(fd, &spare);
 		if (entry != NULL)
 			descriptors_synced(fd, entry);
 	}

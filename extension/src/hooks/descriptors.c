@@ -7,19 +7,20 @@
  * the real close, since afterwards the number may already belong to another
  * file; dup copies it.
  *
- * An entry remembers a path, so it may be wrong in one way only: unknown.
- * Descriptors that no hook saw being opened (inherited, made by another
- * library, beyond the table) are unknown.  Reads through them bypass the cache.
- * A change through one must not go unnoticed: descriptors_identify() asks the
- * kernel for the name behind it, and remembers the answer.
+ * The only way in which an entry may be wrong is to be unknown.  Descriptors
+ * that no hook saw being opened (inherited, made by another library, beyond the
+ * table) are unknown.  Reads through them bypass the cache.  Changes through
+ * them must be announced, so descriptors_identify() asks the kernel for the
+ * name behind the descriptor, and records the answer.
  *
  * The kernel answers with a real path, so a tablespace appears as the directory
  * that its symbolic link points to.  paths_classify() calls a file in there an
  * alias if it looks like a relation; see the rule there.  A name that
- * PostgreSQL itself does not use for a file that it writes in place may be a
- * link's; in that case the file that was opened is identified, too.
+ * PostgreSQL does not use for a file that it writes in place may be that of a
+ * link; then the file that was opened is identified, too.
  *
- * No locking: in PostgreSQL's processes a single thread does the file calls.
+ * No locking: each of PostgreSQL's processes makes its file calls from a single
+ * thread.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -44,7 +45,7 @@
 #include "hooks/runtime.h"
 #include "hooks/volume.h"
 
-/* Those that linux/magic.h lacks, at least in some versions. */
+/* Missing from linux/magic.h, at least in some versions. */
 #define ZFS_SUPER_MAGIC 0x2fc12fc1
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
@@ -56,7 +57,8 @@
 #define REAL_PATH_MAX (PATH_MAX + sizeof(" (deleted)"))
 
 /*
- * Zero pages until used: a server's few hundred descriptors touch only a few.
+ * Its pages are not allocated until used, and a server's few hundred
+ * descriptors use only a few.
  */
 static OpenFile table[DESCRIPTORS_MAX];
 
@@ -143,7 +145,7 @@ descriptors_copied(int from, int to)
 
 /*
  * Get the real path of an open file, in a buffer of REAL_PATH_MAX bytes; false,
- * with errno, if the kernel does not tell.
+ * with errno, if the kernel does not return it.
  */
 static bool
 real_path(int fd, const struct stat *status, char *path)
@@ -274,9 +276,8 @@ stamp_of(int fd, const char *path, const struct stat *status,
 }
 
 /*
- * A descriptor of a dropped file says nothing about the file that now has its
- * name.  Besides, losing its name changes the inode, and nobody has to announce
- * that.
+ * A descriptor of a dropped file tells nothing about the file that now has its
+ * name.  Besides, removing a name changes the inode without any announcement.
  */
 bool
 descriptors_stamp(int fd, const char *path, FcStamp *stamp_out)
@@ -340,7 +341,9 @@ descriptors_hand_in(FcFileId id, const FcStampPermit *permit,
 {
 	FC_ASSERT(id.relation != 0);
 
-	/* In builds without another safeguard, its absence must not be met here. */
+	/*
+	 * In a build without another safeguard, this one must not hide its absence.
+	 */
 	if (!FC_BROKEN(NONE) &&
 	    fc_stamp_age(&runtime.cache, permit) == FC_STAMP_PRESENT)
 		return;
@@ -361,7 +364,10 @@ descriptors_look_before(int fd, const char *path, FcFile *file)
 		return;
 	permit = fc_stamp_permit(&runtime.cache, file);
 
-	/* The file is clean then, so this is cheap on any file system. */
+	/*
+	 * Such a file has nothing to write back, so this is cheap on any file
+	 * system.
+	 */
 	if (fc_stamp_age(&runtime.cache, &permit) == FC_STAMP_PRESENT &&
 	    descriptors_stamp(fd, path, &stamp))
 		descriptors_hand_in(file->id, &permit, &stamp);
@@ -395,8 +401,8 @@ descriptors_wake(int fd, const char *path, const FcFile *file)
 }
 
 /*
- * A file of this machine while it runs.  Stamps name the volume instead of the
- * device: they are compared with those of an earlier life.
+ * Identifies a file until the machine is restarted.  Stamps name the volume
+ * instead of the device: they are compared with those of an earlier life.
  */
 typedef struct Node
 {
@@ -443,11 +449,10 @@ stamp_if_named(int fd, const char *path, FcStamp *stamp_out, bool *gone_out)
 }
 
 /*
- * Is the open file still the one that its name stands for?  It may have been
- * dropped, and the name may by now belong to another file.  Or the name is a
- * symbolic link, and the file has another name, by which it may be changed
- * unseen.  *gone_out: nothing has the name.  With whole, *stamp_out is the
- * file's stamp.
+ * Does the open file still have its name?  It may have been dropped, and the
+ * name may belong to another file by now.  Or the name is a symbolic link, and
+ * the file has another name, under which it may be changed unseen.  *gone_out:
+ * no file has the name.  With whole, *stamp_out is the file's stamp.
  */
 static bool
 has_its_name(int fd, const OpenFile *entry, bool whole, FcStamp *stamp_out,
@@ -494,7 +499,7 @@ enter(int fd, OpenFile *entry)
 
 	FC_ASSERT(entry->class == FILE_RELATION && !entry->dead);
 
-	/* Known from before the server's start: is it unchanged since? */
+	/* The file is known from before the server's start: did it change since? */
 	if (fc_stamp_asleep(&runtime.cache, &entry->file))
 	{
 		if (!has_its_name(fd, entry, true, &stamp, &gone))
@@ -505,8 +510,8 @@ enter(int fd, OpenFile *entry)
 		return false;
 
 	/*
-	 * Where a change time is expensive, a file that was or is being written is
-	 * not asked for it.
+	 * Where reading the change time is expensive, do not read that of a file
+	 * that was or is being written.
 	 */
 	permit = fc_stamp_permit(&runtime.cache, &entry->file);
 	whole = descriptors_stamps_at_once(fd, NULL, entry) ||
@@ -533,7 +538,8 @@ descriptors_number(int fd, OpenFile *entry)
 		return false;
 
 	/*
-	 * Once more if an outsider was found to have changed it: it has no number.
+	 * Twice: if the first try finds a change from outside, the file loses its
+	 * number.
 	 */
 	if (!enter(fd, entry) ||
 	    (!fc_file_current(&runtime.cache, &entry->file) && !enter(fd, entry)))

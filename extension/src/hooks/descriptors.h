@@ -64,16 +64,16 @@ extern void descriptors_copied(int from, int to);
 extern bool descriptors_identify(int fd, OpenFile *spare, OpenFile **entry_out);
 
 /*
- * Which file would a change by this name, or through a descriptor opened by it,
- * change?  The one that the name says, or, where it may be another's, the one
- * that it leads to by a symbolic link.  A name that does not exist is
+ * Which file does a change by this name, or through a descriptor opened by it,
+ * affect?  Usually the one that the name denotes; where the name may be a
+ * symbolic link, the one that the link leads to.  A name that does not exist is
  * FILE_OTHER.  PostgreSQL itself opens relations by their own names to write in
  * place.  Changes errno.
  */
 extern FilePlace descriptors_place(const char *path, int flags);
 
 /*
- * Opened for writing by this name: does only the opened file tell what it is?
+ * If this name is opened for writing, can only the opened file tell what it is?
  */
 extern bool descriptors_is_foreign(const char *path, int flags);
 
@@ -88,22 +88,22 @@ extern bool descriptors_may_be_data(int fd);
 extern bool descriptors_stamp(int fd, const char *path, FcStamp *stamp_out);
 
 /*
- * May a stamp be taken after each change?  Yes, where the kernel itself knows
- * the change time.  Elsewhere (NFS, FUSE) it first has to write back what is
- * dirty, or to ask a server; there, files are stamped once they have been
- * synced. entry may be NULL.
+ * May a stamp be taken after each change?  Yes, where the kernel itself keeps
+ * the change time.  Elsewhere (NFS, FUSE) it would first have to write back
+ * dirty pages, or to ask a server; there, files are stamped once they have been
+ * synced.  entry may be NULL.
  */
 extern bool descriptors_stamps_at_once(int fd, const char *path,
                                        OpenFile *entry);
 
 /*
- * Hand in a stamp of the file, if it may have one.  This is where a change made
- * behind the cache's back is detected.
+ * Hand in a stamp of the file, if it may have one.  This detects changes made
+ * behind the cache's back.
  */
 extern void descriptors_hand_in(FcFileId id, const FcStampPermit *permit,
                                 const FcStamp *stamp);
 
-/* Before a change: is the file as it was when last looked at? */
+/* Before a change: is the file as its last stamp says? */
 extern void descriptors_look_before(int fd, const char *path, FcFile *file);
 
 /* After a sync: stamp the file, if that was not done at once. */
@@ -113,7 +113,7 @@ extern void descriptors_synced(int fd, OpenFile *entry);
 extern void descriptors_wake(int fd, const char *path, const FcFile *file);
 
 /*
- * Make the entry's file number good, for reading and filling through fd; false
+ * Make the entry's file number valid for reading and filling through fd; false
  * if the file is not to be cached.
  */
 extern bool descriptors_number(int fd, OpenFile *entry);

@@ -1,20 +1,20 @@
 /*
  * hooks.c
- *		The functions that stand in for libc's in the server: their table, and
- *		those that only maintain the table of descriptors.
+ *		The functions that replace libc's in the server: their table, and those
+ *		that only maintain the table of descriptors.
  *
- * Reads are in reads.c, changes of files in changes.c.  Calls are timed and
- * counted around all that (account.c): reads in reads.c, which knows who served
- * them, the others here.
+ * Reads are in reads.c, changes of files in changes.c.  Every call is timed and
+ * counted (account.c): reads in reads.c, which knows who served them, the
+ * others here.
  *
- * Rules for every hook.  It makes the file's own call exactly once, with the
- * caller's arguments, and passes on its result, errno included, unless the
- * cache itself can answer a read.  It calls libc by name: this library's own
- * imports are not redirected, so a hook never calls itself, while a library
- * preloaded into the server (the lab's device emulator) still sees the call.
- * It allocates no memory, reports nothing and waits for nothing.
+ * Rules for every hook.  It makes the real call exactly once, with the caller's
+ * arguments, and passes on its result, including errno, unless the cache serves
+ * the read.  It calls libc by name: this library's own imports are not
+ * redirected, so a hook never calls itself, while a library preloaded into the
+ * server (the lab's device emulator) still sees the call.  It allocates no
+ * memory, reports nothing and waits for nothing.
  *
- * Which names they stand in for is declared in definitions/imports.toml.
+ * definitions/imports.toml declares which functions are replaced.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -249,7 +249,7 @@ hook_writev(int fd, const struct iovec *iov, int count)
 	return put;
 }
 
-/* The kernel reads and writes in one call, which counts as a write. */
+/* The kernel reads and writes in one call; it counts as a write. */
 static ssize_t
 hook_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
                 size_t size, unsigned flags)

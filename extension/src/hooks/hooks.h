@@ -1,6 +1,6 @@
 /*
  * hooks.h
- *		The functions that stand in for libc's in the server.
+ *		The functions that replace libc's in the server.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -4,8 +4,8 @@
  *
  * We walk the import table of the main program (objects.c) and store our
  * function's address in each pointer whose name is wanted.  Nothing else in the
- * process changes: this library still calls libc, and so do the others (but see
- * libraries.c).
+ * process changes: this library still calls libc, and so do all other libraries
+ * (but see libraries.c).
  *
  * The old value of a slot is kept so that it can be put back.  It is never
  * called: with lazy binding it leads to the loader's resolver, which would
@@ -15,7 +15,7 @@
  * store.
  *
  * The main program is the object whose program headers the kernel announced
- * (AT_PHDR): names of objects are no help, since the first one is often empty.
+ * (AT_PHDR).  Its name does not identify it, since it is often empty.
  *
  * Runs once in the postmaster, before any child: no locking.
  *
@@ -204,8 +204,9 @@ imports_replace(const Import *imports, size_t count,
 	}
 
 	/*
-	 * In one piece, for a signal handler that calls through the slot now.
-	 * Release: the functions that it then finds see what was prepared before.
+	 * Stored atomically, because a signal handler may call through the slot
+	 * now.  Release: the function that it then finds sees what was prepared
+	 * before.
 	 */
 	for (size_t i = 0; i < slot_count; i++)
 	{
@@ -224,7 +225,7 @@ imports_restore(void)
 	if (slot_count == 0 || !protect(PROT_READ | PROT_WRITE))
 		return;
 
-	/* In one piece, and in this order: as above. */
+	/* Stored atomically, and in this order, as above. */
 	for (size_t i = 0; i < slot_count; i++)
 		__atomic_store_n(slots[i].address, slots[i].old_value,
 		                 __ATOMIC_RELEASE);

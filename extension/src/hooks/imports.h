@@ -2,7 +2,7 @@
  * imports.h
  *		Replace functions that the main program imports.
  *
- * Knows nothing of caches: it is handed names and replacements.
+ * Knows nothing of caches: the caller passes names and replacements.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -40,7 +40,9 @@ extern ImportsProblem imports_replace(const Import *imports, size_t count,
                                       const char *const *foreign,
                                       const char **culprit_out);
 
-/* Put back what imports_replace() found.  Harmless if nothing was replaced. */
+/*
+ * Put back what imports_replace() found.  Does nothing if nothing was replaced.
+ */
 extern void imports_restore(void);
 
 /* How many slots are replaced now. */

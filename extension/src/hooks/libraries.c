@@ -6,30 +6,32 @@
  * loaded at the start, and to each one loaded later, with all that it needs.
  * It acts at two moments of a library's loading:
  *
- *	__gmon_start__	before its own code runs.  Whatever gcc and clang link
- *					begins its initialization with a call of this name, if
- *					anyone defines it (this is how profiling starts).  We define
- *					it.  By then the loader has bound the library and all that
- *					came with it, and none of their constructors has run.
+ *	__gmon_start__	before its own code runs.  What gcc and clang link begins
+ *					its initialization with a call of this name, if it is
+ *					defined (this is how profiling starts).  We define it.  By
+ *					then the loader has bound the library and what it needs, and
+ *					none of their constructors has run.
  *	dlopen			after the main program has loaded it: PostgreSQL calls
  *					_PG_init later.  This is for libraries that were linked
  *					otherwise.
  *
- * Calls of dlopen by libraries are left alone: dlopen looks at its caller to
- * know where to search.
+ * Calls of dlopen by libraries are left alone, because dlopen uses its caller
+ * to decide where to search.
  *
- * A slot is written only if it leads where the name leads for everyone, to libc
- * or to what is preloaded before it, or if it is not bound yet: then the loader
- * would write it at the first call, which now never reaches the loader.  A
- * pointer among data must hold that very function.  So a function of the same
- * name from another library, or one that someone else put there, stays.
+ * A slot is written only if it points to the function that its name normally
+ * resolves to, in libc or in what is preloaded before it, or if it is not bound
+ * yet: the loader would bind it at the first call, which now never reaches the
+ * loader.  A pointer among data must hold exactly that function.  So a function
+ * of the same name from another library, or one that another program put there,
+ * stays.
  *
  * Libraries that provide one of the functions are left alone: libc itself, and
- * those preloaded to stand in for it (they pass on calls already seen).
+ * those preloaded to replace it (they pass on calls already seen).
  *
- * A library that was processed is remembered by its address until some library
- * is unloaded: then the address may be another's.  One with a slot that could
- * not be written is revisited: another thread's loader may not have bound it.
+ * A processed library is remembered by its address until any library is
+ * unloaded, since then another one may get that address.  One with a slot that
+ * could not be written is revisited: another thread's loader may not have bound
+ * it.
  *
  * Locking: all state is accessed under the loader's lock, held by
  * dl_iterate_phdr(), or in the postmaster before any child exists.  No memory
@@ -66,18 +68,18 @@ static const Import *imports;
 static size_t import_count;
 static bool watching;
 
-/* Where each name leads for everyone; NULL: this libc does not have it. */
+/* What each name normally resolves to; NULL: this libc does not have it. */
 static void *target[NAMES_MAX];
 
 /* The objects that provide these functions; they are never unloaded. */
 static Object provider[PROVIDERS_MAX];
 static size_t provider_count;
 
-/* The program headers of objects that need nothing more. */
+/* The program headers of objects that are finished. */
 static const void *seen[SEEN_MAX];
 static size_t seen_count;
 
-/* The loader's counts when everything had last been looked at. */
+/* The loader's counts after the last complete walk. */
 static unsigned long long loads;
 static unsigned long long unloads;
 static bool unfinished;
@@ -149,10 +151,10 @@ wanted(const char *name)
 	return -1;
 }
 
-/* Does the slot lead where the name leads for everyone? */
+/* Does the slot point to the function that the name normally resolves to? */
 static bool
-leads_there(const Object *object, const ObjectImport *found, void *value,
-            int which)
+is_normal_target(const Object *object, const ObjectImport *found, void *value,
+                 int which)
 {
 	if (value == target[which])
 		return true;
@@ -166,8 +168,9 @@ leads_there(const Object *object, const ObjectImport *found, void *value,
 }
 
 /*
- * What the slot is to hold; NULL: we may not write it.  Acquire: the loader may
- * have bound the slot in another thread, and its function's object with it.
+ * The value for the slot; NULL: we may not write it.  Acquire: the loader may
+ * have bound the slot in another thread, and loaded the function's object
+ * before that.
  */
 static void *
 new_value(const Object *object, const ObjectImport *found, int which,
@@ -180,7 +183,7 @@ new_value(const Object *object, const ObjectImport *found, int which,
 		return value == replacement ? target[which] : NULL;
 	if (value == replacement)
 		return value;
-	return leads_there(object, found, value, which) ? replacement : NULL;
+	return is_normal_target(object, found, value, which) ? replacement : NULL;
 }
 
 static bool
@@ -192,7 +195,9 @@ write_slot(const Object *object, void **slot, void *value, bool *opened)
 		if (!*opened)
 			return false;
 	}
-	/* In one piece; released, as in imports.c, to threads of the library. */
+	/*
+	 * Stored atomically; release, as in imports.c, for threads of the library.
+	 */
 	__atomic_store_n(slot, value, __ATOMIC_RELEASE);
 	return true;
 }
@@ -245,7 +250,7 @@ keep_note(LibraryNote *note, const char *path)
 
 /* Has anything been loaded or unloaded since the last walk? */
 static bool
-is_news(const struct dl_phdr_info *info, size_t size)
+has_changed(const struct dl_phdr_info *info, size_t size)
 {
 	bool news = unfinished;
 
@@ -271,7 +276,7 @@ look_at(struct dl_phdr_info *info, size_t size, void *argument)
 	LibraryNote note = { .replaced = 0 };
 	Object object;
 
-	if (!walk->begun && !walk->restoring && !is_news(info, size))
+	if (!walk->begun && !walk->restoring && !has_changed(info, size))
 		return 1;
 	walk->begun = true;
 
@@ -371,7 +376,7 @@ libraries_notes(LibraryNote *notes, size_t room)
 	return walk.count;
 }
 
-/* A library that is being loaded calls this before its own code runs. */
+/* A library being loaded calls this before its own code runs. */
 void
 __gmon_start__(void)
 {

@@ -2,7 +2,7 @@
  * libraries.h
  *		Replace functions that loaded libraries import.
  *
- * Knows nothing of caches: it is handed names and replacements.
+ * Knows nothing of caches: the caller passes names and replacements.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -16,14 +16,13 @@ typedef struct LibraryNote
 {
 	char name[64];
 	unsigned replaced; /* imports that now lead to a replacement */
-	unsigned left;     /* redirected by someone else, or protected */
+	unsigned left;     /* redirected by another program, or protected */
 } LibraryNote;
 
 /*
- * Replace these imports in all libraries that are loaded, and from now on in
- * each one that will be.  Left alone are this library, the main program, and
- * the providers of the functions: libc, and what is preloaded to stand in for
- * it.
+ * Replace these imports in all libraries that are loaded, and in each one
+ * loaded from now on.  This library, the main program, and the providers of the
+ * functions (libc, and what is preloaded to replace it) are left alone.
  */
 extern void libraries_watch(const Import *imports, size_t count);
 

@@ -1,7 +1,7 @@
 /*
  * library_calls.c
- *		The functions that stand in for libc's in libraries: extensions,
- *		procedural languages, and all that they need.
+ *		The functions that replace libc's in libraries: extensions, procedural
+ *		languages, and the libraries that they need.
  *
  * A library has no reason to touch data files.  These functions make sure that
  * one that does causes no harm.  Libraries are never served from the cache:
@@ -12,17 +12,18 @@
  *	mmap, streams, aio, rename, link: cannot be followed; on a data file, they
  *		take the cache offline
  *
- * Each call asks the kernel what its descriptor is.  The table of descriptors
- * (descriptors.c) belongs to the server: libraries open and close files unseen
- * (fclose), and have threads.  So no state is kept here.  The only change to
- * the table is that a descriptor handed to a library is unknown from then on.
+ * Each call asks the kernel which file its descriptor refers to.  The table of
+ * descriptors (descriptors.c) belongs to the server: libraries open and close
+ * files unseen (fclose), and have threads.  So no state is kept here.  The only
+ * change to the table is that a descriptor handed to a library is unknown from
+ * then on.
  *
- * A file given by name is first opened as a mere name (O_PATH), and the kernel
- * is asked what that is.  So relative names, links and directory descriptors
- * lead to the right file.
+ * A file given by name is first opened with O_PATH, and the kernel is asked
+ * which file that is.  So relative names, links and directory descriptors lead
+ * to the right file.
  *
- * A thread of a library's own that changes a data file takes the cache offline:
- * core assumes that all calls of a process come from one thread.
+ * If a library changes a data file from a thread of its own, the cache goes
+ * offline, since core assumes that all calls of a process come from one thread.
  *
  * The rules for hooks (hooks.c) apply here, too.
  *
@@ -122,7 +123,7 @@ data_file(int fd, OpenFile *file)
 	FilePlace place;
 
 	if (FC_BROKEN(ASKED_ANEW))
-		return announce_whom(fd, file);
+		return announce_entry(fd, file);
 	if (fd < 0 || !watching() || !descriptors_may_be_data(fd))
 		return NULL;
 	if (!is_main_thread())
@@ -152,9 +153,9 @@ stop_if_data(int fd)
 	errno = saved_errno;
 }
 
-/* A descriptor has appeared that the server knows nothing of. */
+/* A new descriptor has appeared that the server does not know. */
 static int
-came(int fd)
+descriptor_appeared(int fd)
 {
 	if (fd >= 0)
 		descriptors_closed(fd);
@@ -162,12 +163,11 @@ came(int fd)
 }
 
 /*
- * Does the error leave open what the name stands for?  That nothing has the
- * name, or that access is denied, is an answer; after any other error it may be
- * a data file's.
+ * Does the error leave open which file has the name?  If no file has it, or
+ * access is denied, it does not; after any other error it may be a data file's.
  */
 static bool
-is_no_answer(int error)
+is_inconclusive(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM ||
 	       error == EINTR;
@@ -190,7 +190,7 @@ begin(Change *change, int fd, off_t offset, off_t size)
 		if (offset == HERE)
 			offset = lseek(fd, 0, SEEK_CUR);
 
-		/* Where an append lands is known only after the call. */
+		/* The offset of an append is known only after the call. */
 		if (offset < 0 || flags < 0 || (flags & O_APPEND) != 0)
 		{
 			offset = 0;
@@ -210,7 +210,7 @@ begin_named(Change *change, int directory, const char *path, off_t offset)
 {
 	int saved_errno = errno;
 	int probe = openat(directory, path, O_PATH | O_CLOEXEC);
-	bool no_answer = probe < 0 && is_no_answer(errno) && watching();
+	bool no_answer = probe < 0 && is_inconclusive(errno) && watching();
 
 	begin(change, offset < 0 ? -1 : probe, offset, ALL);
 	change->probe = probe;
@@ -237,7 +237,7 @@ end(Change *change, ssize_t result)
 	return result;
 }
 
-/* A missing or excessive size may stand for any number of bytes. */
+/* A missing or excessive size may mean any number of bytes. */
 static off_t
 bytes_of(size_t size)
 {
@@ -254,7 +254,8 @@ library_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 }
 
 /*
- * Vectors are not inspected: only the kernel knows whether they are readable.
+ * Vectors are not inspected, because only the kernel knows whether they are
+ * readable.
  */
 static ssize_t
 library_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
@@ -344,7 +345,7 @@ library_fallocate(int fd, int mode, off_t offset, off_t length)
 {
 	Change change;
 
-	/* Some modes shift everything that follows. */
+	/* Some modes move everything that follows. */
 	begin(&change, fd, offset,
 	      (mode & ~FALLOC_FL_KEEP_SIZE) != 0 ? ALL : length);
 	return (int) end(&change, fallocate(fd, mode, offset, length));
@@ -374,7 +375,7 @@ library_ioctl(int fd, unsigned long request, ...)
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
 
-	/* These two bring in another file's blocks. */
+	/* These two copy blocks of another file. */
 	if (request != FICLONE && request != FICLONERANGE)
 		return ioctl(fd, request, argument);
 	begin(&change, fd, 0, ALL);
@@ -473,11 +474,11 @@ writes(const char *mode)
 
 /* libc itself writes streams, which bypasses the hooks. */
 static FILE *
-stream_came(FILE *stream, const char *mode)
+stream_appeared(FILE *stream, const char *mode)
 {
 	if (stream != NULL && fileno(stream) >= 0)
 	{
-		(void) came(fileno(stream));
+		(void) descriptor_appeared(fileno(stream));
 		if (writes(mode))
 			stop_if_data(fileno(stream));
 	}
@@ -489,7 +490,7 @@ library_fopen(const char *path, const char *mode)
 {
 	if (writes(mode))
 		stop_if_named_data(path);
-	return stream_came(fopen(path, mode), mode);
+	return stream_appeared(fopen(path, mode), mode);
 }
 
 static FILE *
@@ -497,7 +498,7 @@ library_freopen(const char *path, const char *mode, FILE *stream)
 {
 	if (path != NULL && writes(mode))
 		stop_if_named_data(path);
-	return stream_came(freopen(path, mode, stream), mode);
+	return stream_appeared(freopen(path, mode, stream), mode);
 }
 
 static FILE *
@@ -510,7 +511,7 @@ library_fdopen(int fd, const char *mode)
 
 /* ---- names --------------------------------------------------------------- */
 
-/* Classify what has this name itself, even if it is a link. */
+/* Classify the file of this name, without following a link. */
 static FilePlace
 place_named(int directory, const char *path)
 {
@@ -526,7 +527,7 @@ place_named(int directory, const char *path)
 		place = place_of(probe);
 		close(probe);
 	}
-	else if (is_no_answer(errno))
+	else if (is_inconclusive(errno))
 		place.class = FILE_ALIAS;
 	errno = saved_errno;
 	return place;
@@ -550,8 +551,8 @@ forget(const FilePlace *place)
 }
 
 static int
-take_away(int directory, const char *path, int flags,
-          int (*call)(int, const char *, int))
+remove_name(int directory, const char *path, int flags,
+            int (*call)(int, const char *, int))
 {
 	FilePlace place = place_named(directory, path);
 	int result;
@@ -581,24 +582,25 @@ call_remove(int directory, const char *path, int flags)
 static int
 library_unlink(const char *path)
 {
-	return take_away(AT_FDCWD, path, 0, call_unlink);
+	return remove_name(AT_FDCWD, path, 0, call_unlink);
 }
 
 static int
 library_remove(const char *path)
 {
-	return take_away(AT_FDCWD, path, 0, call_remove);
+	return remove_name(AT_FDCWD, path, 0, call_remove);
 }
 
 static int
 library_unlinkat(int directory, const char *path, int flags)
 {
-	return take_away(directory, path, flags, unlinkat);
+	return remove_name(directory, path, flags, unlinkat);
 }
 
 /*
- * Processes that have a moved data file open go on announcing its changes under
- * the old name; a file with a second name may be changed under that.
+ * Processes that have a moved data file open continue to announce its changes
+ * under the old name, and a file with a second name may be changed under that
+ * one.
  */
 static void
 stop_if_name_is_data(int directory, const char *path)
@@ -662,7 +664,7 @@ library_linkat(int from_directory, const char *from, int to_directory,
 	                ? from_directory
 	                : openat(from_directory, from, O_PATH | O_CLOEXEC | follow);
 
-	if (probe < 0 && is_no_answer(errno) && watching())
+	if (probe < 0 && is_inconclusive(errno) && watching())
 		stop();
 	stop_if_data(probe);
 	if (!is_open && probe >= 0)
@@ -686,8 +688,9 @@ library_truncate(const char *path, off_t length)
 static int
 open_plain(int directory, const char *path, int flags, mode_t mode)
 {
-	return came(directory == AT_FDCWD ? open(path, flags, mode)
-	                                  : openat(directory, path, flags, mode));
+	return descriptor_appeared(directory == AT_FDCWD
+	                               ? open(path, flags, mode)
+	                               : openat(directory, path, flags, mode));
 }
 
 static int
@@ -767,19 +770,19 @@ library_creat(const char *path, mode_t mode)
 static int
 library_dup(int fd)
 {
-	return came(dup(fd));
+	return descriptor_appeared(dup(fd));
 }
 
 static int
 library_dup2(int fd, int to)
 {
-	return fd == to ? dup2(fd, to) : came(dup2(fd, to));
+	return fd == to ? dup2(fd, to) : descriptor_appeared(dup2(fd, to));
 }
 
 static int
 library_dup3(int fd, int to, int flags)
 {
-	return came(dup3(fd, to, flags));
+	return descriptor_appeared(dup3(fd, to, flags));
 }
 
 static int
@@ -794,8 +797,9 @@ library_fcntl(int fd, int command, ...)
 	va_end(arguments);
 
 	result = fcntl(fd, command, argument);
-	return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? came(result)
-	                                                        : result;
+	return command == F_DUPFD || command == F_DUPFD_CLOEXEC
+	           ? descriptor_appeared(result)
+	           : result;
 }
 
 #define IMPORT(name, function) { name, (void (*)(void)) function }

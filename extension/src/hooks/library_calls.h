@@ -1,6 +1,6 @@
 /*
  * library_calls.h
- *		The functions that stand in for libc's in libraries.
+ *		The functions that replace libc's in libraries.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -1,18 +1,18 @@
 /*
  * names.c
- *		Every way in which a name comes to mean another file, or none.
+ *		Every way in which a name comes to denote another file, or none.
  *
  *	unlink, rename, remove			the whole file: it is retired
  *	open with O_CREAT | O_EXCL		likewise: the name is new
  *	open with O_TRUNC				the blocks cut off, as any change
  *									(announce.c)
  *
- * A name is forgotten before the real call and again after it: a process that
- * entered the file in between used the old one.  If a directory of data files
- * is removed (a tablespace's link), the whole cache is forgotten.
+ * A name is forgotten before the real call and again after it, because a
+ * process that entered the file in between used the old one.  If a directory of
+ * data files is removed (a tablespace's link), the whole cache is forgotten.
  *
- * Some changes cannot be followed and take the cache offline: opening a stream
- * to write a data file, and moving a data file or a directory of them.
+ * Two changes cannot be followed and take the cache offline: opening a data
+ * file as a stream for writing, and moving a data file or a directory of them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -61,7 +61,7 @@ forget_name_after(const char *path)
 
 /* Remove the name with the given call. */
 static int
-take_away(const char *path, int (*call)(const char *))
+remove_name(const char *path, int (*call)(const char *))
 {
 	int saved_errno = errno;
 	int result;
@@ -77,13 +77,13 @@ take_away(const char *path, int (*call)(const char *))
 int
 names_unlink(const char *path)
 {
-	return take_away(path, unlink);
+	return remove_name(path, unlink);
 }
 
 int
 names_remove(const char *path)
 {
-	return take_away(path, remove);
+	return remove_name(path, remove);
 }
 
 /*
@@ -121,8 +121,8 @@ names_rename(const char *from, const char *to)
 }
 
 /*
- * libc itself writes streams, which bypasses the hooks.  Only a superuser's
- * COPY TO can aim one at a data file; then the cache goes offline.
+ * libc itself writes streams, which bypasses the hooks.  Only COPY TO by a
+ * superuser can write a data file in this way; then the cache goes offline.
  */
 FILE *
 names_fopen(const char *path, const char *mode)
@@ -171,7 +171,7 @@ names_open(int directory, const char *path, int flags, mode_t mode)
 		saved_errno = errno;
 
 		/*
-		 * A file that cannot be identified now is asked for again when it is
+		 * A file that cannot be identified now is identified when it is
 		 * written.
 		 */
 		if (known == NULL || !runtime_attached() ||

@@ -9,8 +9,8 @@
  * DT_RELA the rest: those of a -fno-plt build, of functions whose address is
  * taken, and of pointers in tables of data.
  *
- * No address found in an object is trusted until it was seen to lie within what
- * the loader has mapped of it: an unusual object is left alone.
+ * No address found in an object is used unless it lies within what the loader
+ * has mapped of it; an unusual object is left alone.
  *
  * With full RELRO the loader has made the table read-only; PT_GNU_RELRO says
  * which pages.
@@ -55,7 +55,7 @@ is_mapped(const Object *object, uintptr_t begin, size_t size, unsigned flags)
 	return false;
 }
 
-/* Only on some machines does the loader relocate these pointers in place. */
+/* The loader relocates these pointers in place only on some machines. */
 static uintptr_t
 table_address(const Object *object, uintptr_t value)
 {

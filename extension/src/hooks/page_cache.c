@@ -2,15 +2,16 @@
  * page_cache.c
  *		Does the operating system's page cache have a part of a file?
  *
- * cachestat(2) tells without side effects.  It came with Linux 6.5, and the
+ * cachestat(2) answers without side effects.  It needs Linux 6.5, and the
  * system call filters of older container runtimes forbid it.  There, mincore(2)
- * tells the same of a mapping: each open segment of a relation gets one, of the
- * whole segment, when it is first asked about.  Nobody touches the mapping's
- * memory, so it costs address space and nothing else, and a truncation of the
- * file does it no harm.  It goes when the descriptor is closed: a removed
- * file's room is not held any longer than by the descriptor itself.
+ * answers the same for a mapping: each open segment of a relation is mapped
+ * whole when it is first asked about.  The mapping's memory is never accessed,
+ * so it costs address space and nothing else, and truncating the file does no
+ * harm.  It is removed when the descriptor is closed, so it does not hold the
+ * space of a removed file any longer than the descriptor does.
  *
- * mincore() tells the truth to who may write the file, which the server may.
+ * mincore() tells the truth to processes that may write the file, as the server
+ * may.
  *
  * A wrong answer costs time, never a wrong byte: page cache and flash hold the
  * same block.
@@ -41,8 +42,8 @@
 static bool no_cachestat;
 
 /*
- * Mappings by descriptor; MAP_FAILED: there is none available.  Zero pages
- * until used.
+ * Mappings by descriptor; MAP_FAILED: none can be made.  Its pages are not
+ * allocated until used.
  */
 static unsigned char *map_of[DESCRIPTORS_MAX];
 
@@ -149,7 +150,7 @@ page_cache_forget(int fd)
 	if (fd < 0 || fd >= DESCRIPTORS_MAX || map_of[fd] == NULL)
 		return;
 
-	/* A handler that interrupts this must not find it. */
+	/* A signal handler that interrupts this must not find the mapping. */
 	map = map_of[fd];
 	map_of[fd] = NULL;
 	atomic_signal_fence(memory_order_seq_cst);

@@ -23,10 +23,10 @@ typedef enum PageCache
 extern PageCache page_cache_ask(int fd, FileClass class, uint64_t offset,
                                 uint64_t size);
 
-/* A descriptor is closed, or means another file: forget what was kept. */
+/* A descriptor is closed, or refers to another file: remove its mapping. */
 extern void page_cache_forget(int fd);
 
-/* By what this process asks about a file of this name: a word for views. */
+/* How this process asks about a file of this name: a word for views. */
 extern const char *page_cache_way(const char *path);
 
 #endif

@@ -11,12 +11,12 @@
  *
  * A relation's place in that scheme is its name in the cache (FcFileId).  So
  * two names must never lead to one file while only one of them is known.  Hence
- * the rule: a file reached by any other name than those above is not guessed
- * at.  Such a path is FILE_ALIAS if its last part looks like a relation's file
- * name, and around a change of it the caller drops every file of that number.
- * It is also FILE_ALIAS if it climbs (".."), and then the caller drops
- * everything.  PostgreSQL itself never uses such paths; a superuser with a file
- * function or an extension may.
+ * a rule: if a file is reached by any other name than those above, we do not
+ * guess which file it is.  Such a path is FILE_ALIAS if its last part looks
+ * like a relation's file name, and around a change of it the caller drops every
+ * file of that number.  It is also FILE_ALIAS if it climbs (".."), and then the
+ * caller drops everything.  PostgreSQL itself never uses such paths; a
+ * superuser with a file function or an extension may.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -321,7 +321,7 @@ in_data_directory(const PathsRoot *root, const Parts *parts)
 	return place_of(FILE_OTHER);
 }
 
-/* The rest of path below directory, or NULL if it is not below it. */
+/* The part of the path below the directory, or NULL if it is not below it. */
 static const char *
 below(const char *path, const char *directory)
 {

@@ -25,7 +25,7 @@
 
 typedef enum FileClass
 {
-	FILE_UNKNOWN,       /* not looked at yet, or its path does not tell */
+	FILE_UNKNOWN,       /* not looked at yet, or the path does not show it */
 	FILE_RELATION,      /* a segment of a relation fork: only they are cached */
 	FILE_TEMP_RELATION, /* tN_M: private to one backend */
 	FILE_TEMPORARY,     /* in pgsql_tmp */
@@ -34,15 +34,15 @@ typedef enum FileClass
 	FILE_SLRU,          /* pg_xact and others */
 	FILE_CONTROL,       /* global/pg_control */
 	FILE_OTHER,         /* certainly no data file */
-	FILE_DEVICE,        /* no file at all: a device, a pipe, the kernel's own */
+	FILE_DEVICE,        /* a device, a pipe, or one of the kernel's own */
 	FILE_DATA_DIRECTORY, /* a directory that holds data files */
 	FILE_ALIAS           /* may be a data file under a foreign name */
 } FileClass;
 
 /*
- * The id is a relation's.  For an alias, relation, fork and segment are known,
- * or nothing is: 0.  For a WAL segment, relation and segment are the two halves
- * of its number.
+ * For a relation, id is its name in the cache.  For an alias, only relation,
+ * fork and segment are known, or nothing is (0).  For a WAL segment, relation
+ * and segment are the two halves of its number.
  */
 typedef struct FilePlace
 {

@@ -2,8 +2,8 @@
  * reads.c
  *		Reads of relation files: page cache, then flash, then disk.
  *
- * request.c has the parts; here they are put together for a read that the
- * server makes itself and waits for.
+ * This file combines the parts in request.c for a read that the server makes
+ * itself and waits for.
  *
  * Every read is timed and counted as a whole, with its source (account.c).
  *
@@ -101,7 +101,7 @@ read_relation(const Call *call, OpenFile *entry)
 	return reads_wanted(call, entry, &run);
 }
 
-/* A read that concerns only the accounting, and that only on its turns. */
+/* A read that only the accounting sees, and only on its turns. */
 static ssize_t
 read_plain(const Call *call, const OpenFile *entry, bool turn)
 {
@@ -115,7 +115,7 @@ read_plain(const Call *call, const OpenFile *entry, bool turn)
 	return real_read(call);
 }
 
-/* A read that the cache plays no part in, observed for the advice. */
+/* A read that does not concern the cache, observed for the advice. */
 static ssize_t
 read_watched(const Call *call, const OpenFile *entry, bool account_turn)
 {
@@ -199,7 +199,9 @@ reads_preadv(int fd, const struct iovec *iov, int count, off_t offset)
 	return read_call(&call);
 }
 
-/* PostgreSQL reads a relation like this to copy it, once and in order. */
+/*
+ * PostgreSQL reads a relation in this way only to copy it, once and in order.
+ */
 ssize_t
 reads_read(int fd, void *buffer, size_t size)
 {
@@ -215,8 +217,8 @@ reads_read(int fd, void *buffer, size_t size)
 }
 
 /*
- * Passing on advice to fetch blocks that are cached would make the disk work
- * for nothing: they will be read from flash.  An error is returned as the
+ * Advice to fetch blocks that are cached is not passed on: they will be read
+ * from flash, so the disk would work for nothing.  An error is returned as the
  * result; errno is not touched.
  */
 int

@@ -1,28 +1,28 @@
 /*
  * request.c
- *		A read of a relation's file: what page cache and flash can do about it,
- *		and the fill after the disk has answered.
+ *		A read of a relation's file: what the page cache and flash can serve,
+ *		and the fill after a read from disk.
  *
- * A read that the operating system's page cache can serve is left to it and
- * fills nothing: the block is already in faster memory than ours
- * (page_cache.c).
+ * If the operating system's page cache can serve a read, it does so and nothing
+ * is filled, since the block is already in faster memory (page_cache.c).
  *
  * One block: look it up; on a miss take the ticket, read the file, then fill.
  * The ticket is taken before the read, so any change of the block in between
- * voids it.
+ * makes it invalid.
  *
  * A run of blocks (PostgreSQL 17 and later read up to 1 MB at once) is served
  * from flash if all of it is cached; its scattered slots are read concurrently.
- * Otherwise one call reads the whole run from the file, since a disk charges
- * per call rather than per block, and the missing blocks are filled.
+ * Otherwise one call reads the whole run from the file, since the cost of a
+ * disk read is per call rather than per block, and the missing blocks are
+ * filled.
  *
  * Large scans must not flush the cache.  A descriptor in the middle of one
  * (scans.c) no longer fills, nor does a run longer than RUN_FILL_BLOCKS.  Such
  * reads are still served from flash.  Base backups (walsenders) neither look up
  * nor fill; nor do reads that are not made of whole blocks.
  *
- * pgflash.verify compares hits with the file (verify.c).  One mismatch means
- * that the cache is not what we think it is, so it goes offline at once.
+ * pgflash.verify compares hits with the file (verify.c).  A single mismatch
+ * means that the cache cannot be trusted, so it goes offline at once.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -123,7 +123,7 @@ request_begin(const Call *call, OpenFile *entry, Run *run)
 {
 	FC_ASSERT(entry->class == FILE_RELATION && runtime_attached());
 
-	/* With a token of its own, a process counts in its own part of memory. */
+	/* A process that has a token adds to a shard of its own. */
 	if (runtime.cache.token == 0)
 		(void) fc_process_begin(&runtime.cache);
 
@@ -162,7 +162,10 @@ look_up(int fd, OpenFile *entry, uint32_t block, void *page, FcTicket *ticket)
 
 	FC_ASSERT(block < runtime.segment_blocks);
 
-	/* Perhaps truncated meanwhile: retry once with the current number. */
+	/*
+	 * The file may have been truncated meanwhile: retry once with the current
+	 * number.
+	 */
 	if (status == FC_STALE && descriptors_number(fd, entry))
 		status = fc_read(&runtime.cache, &entry->file, block, page, ticket);
 	runtime_wait(shown);
@@ -176,7 +179,7 @@ read_by_fd(void *fd, uint32_t block, void *page)
 	             (off_t) block * FC_BLOCK_SIZE);
 }
 
-/* Does the file confirm the hit, so that the query may have it? */
+/* Does the file confirm the hit, so that it may be returned? */
 static bool
 compare_with_file(int fd, const OpenFile *entry, const void *page,
                   const FcTicket *ticket)
@@ -268,7 +271,10 @@ plan_run(const Call *call, OpenFile *entry, const Run *run, FillPlan *plan)
 	{
 		uint32_t block = run->first + i;
 
-		/* Cached blocks are read along, but neither looked up nor filled. */
+		/*
+		 * Cached blocks are read with the others, but neither looked up nor
+		 * filled.
+		 */
 		if (fc_read_would_hit(&runtime.cache, &entry->file, block) ||
 		    look_up(call->fd, entry, block, run->page[i],
 		            &plan->ticket[plan->count]) != FC_MISS)
@@ -300,8 +306,8 @@ request_serve(const Call *call, OpenFile *entry, const Run *run, FillPlan *plan)
 /* ---- after the disk ------------------------------------------------------ */
 
 /*
- * Would PostgreSQL accept what the disk returned?  If not, the next read may
- * return the correct block and has to reach the disk.
+ * Would PostgreSQL accept what the disk returned?  If not, do not fill: the
+ * next read must reach the disk, which may then return the correct block.
  */
 static bool
 page_valid(const FcFile *file, const FcTicket *ticket, void *page)
@@ -326,7 +332,7 @@ request_load_block(const FcFile *file, const FcTicket *ticket, void *page,
 	       fc_fill_load(&runtime.cache, ticket, page, heat) == FC_OK;
 }
 
-/* Negative control: what happens if the ticket is taken too late. */
+/* Negative control: the ticket is taken too late. */
 static __attribute__((noinline)) FcTicket
 ticket_of_now(const FcFile *file, const FcTicket *ticket)
 {

@@ -1,7 +1,7 @@
 /*
  * request.h
- *		A read of a relation's file: what page cache and flash can do about it,
- *		and the fill after the disk has answered.
+ *		A read of a relation's file: what the page cache and flash can serve,
+ *		and the fill after a read from disk.
  *
  *	request_begin()		which blocks?  Does the page cache have them?
  *	request_serve()		from flash, if it has them all
@@ -9,8 +9,8 @@
  *	... the read of the file ...
  *	request_fill()		by the plan
  *
- * The caller reads the file: reads.c at once, uring.c by io_uring.  Then
- * another process may fill.
+ * The caller reads the file: reads.c at once, uring.c by io_uring, where
+ * another process may do the fill.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -55,7 +55,7 @@ typedef struct Run
 	void *page[RUN_BLOCKS_MAX];
 } Run;
 
-/* What is left to do for a read. */
+/* What remains to be done for a read. */
 typedef enum Request
 {
 	REQUEST_PAGE_CACHE, /* the page cache has it: read the file */
@@ -94,28 +94,29 @@ extern bool request_all_cached(const OpenFile *entry, uint32_t first,
                                unsigned count);
 
 /*
- * Serve the run from flash.  False: not all of it is there, or not in time; the
+ * Serve the run from flash.  False: some of it is not there, or was late; the
  * pages may then hold anything, and the plan says what to fill.  Changes errno.
  */
 extern bool request_serve(const Call *call, OpenFile *entry, const Run *run,
                           FillPlan *plan);
 
 /*
- * The whole of a wanted read (reads.c): from flash, in the cache's deadline, or
- * from the file, and the fill.
+ * A wanted read as a whole (reads.c): from flash, within the cache's deadline,
+ * or from the file with a fill.
  */
 extern ssize_t reads_wanted(const Call *call, OpenFile *entry, const Run *run);
 
 /*
  * Put one block that no query asked for into the cache, under its ticket, after
- * the file gave it.  False: it was not added, and the reason was counted.
+ * it was read from the file.  False: it was not added, and the reason was
+ * counted.
  */
 extern bool request_load_block(const FcFile *file, const FcTicket *ticket,
                                void *page, unsigned heat);
 
 /*
- * Fill by the plan, after the file gave got bytes into the pages of the run.
- * file is what the plan was made for.
+ * Fill by the plan, after got bytes of the file were read into the pages of the
+ * run.  file is what the plan was made for.
  */
 extern void request_fill(const FcFile *file, const FillPlan *plan,
                          void *const page[], ssize_t got);

@@ -1,7 +1,7 @@
 /*
  * runtime.h
- *		What the hooks of a process have at hand: the cache, and a few of the
- *		server's variables, reached without including PostgreSQL's headers.
+ *		What hooks use in each process: the cache, and a few of the server's
+ *		variables, without including PostgreSQL's headers.
  *
  * bridge.c fills it in in the postmaster; children inherit it by fork.  Hooks
  * run anywhere: before shared memory exists, after it is gone, in processes
@@ -25,9 +25,9 @@
 typedef struct Board
 {
 	/*
-	 * The last block that verification found to differ from its file.
-	 * Whichever process finds one writes it, without a lock: two at once may
-	 * mix up the words of a log line, but not the count.
+	 * The last block that verification found to differ from its file.  The
+	 * process that finds one writes it, without a lock: two at once may garble
+	 * a log line, but not the count.
 	 */
 	_Atomic uint64_t mismatches;
 	FcFileId mismatch_id;
@@ -38,8 +38,8 @@ typedef struct Board
 	FcFileId foreign_id;
 
 	/*
-	 * File calls were seen to pass through the hooks: nothing is served
-	 * earlier.
+	 * The self-test saw file calls pass through the hooks.  Before that,
+	 * nothing is served.
 	 */
 	_Atomic bool self_tested;
 
@@ -48,9 +48,9 @@ typedef struct Board
 	_Atomic int unknown_errno;
 
 	/*
-	 * Why the cache does not have the size of the setting.  0: it has, or is
-	 * about to; else RESIZE_OUT_OF_RANGE, or the errno of a cache file that
-	 * could not grow.
+	 * Why the cache does not have the size of the setting.  0: it has it, or
+	 * soon will; otherwise RESIZE_OUT_OF_RANGE, or the errno of a cache file
+	 * that could not grow.
 	 */
 	_Atomic int resize_refused;
 } Board;
@@ -73,8 +73,8 @@ typedef struct Runtime
 	int checkpointer_type; /* of the process that writes at a checkpoint */
 
 	/*
-	 * Does the server sync what it writes?  Where does its control file have
-	 * its CRC?
+	 * Whether the server syncs what it writes, and where in its control file
+	 * the CRC is.
 	 */
 	const bool *syncs;
 	size_t control_crc_offset;
@@ -88,8 +88,9 @@ typedef struct Runtime
 extern Runtime runtime;
 
 /*
- * How long checkpoints may wait for flash in total while there is no writer: at
- * a shutdown it ends before the last one.  Only the checkpointer ever waits.
+ * How long checkpoints may wait for flash in total while there is no writer,
+ * which at a shutdown ends before the last checkpoint.  Only the checkpointer
+ * ever waits.
  */
 #define STAND_IN_NS 5000000000ULL
 

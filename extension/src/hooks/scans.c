@@ -22,12 +22,12 @@
 /*
  * I/O workers divide a scan among them, run by run, so each sees gaps where the
  * others read.  PostgreSQL 18 has 3 of them by default, and now and then the
- * backend reads for itself.  A worker that has to wait for a processor sees
- * larger gaps.
+ * backend reads for itself.  A worker that waits for a processor sees larger
+ * gaps.
  */
 #define GAP_RUNS 16
 
-/* In block-by-block reads, gaps are the reader's own. */
+/* If single blocks are read, only the reader itself leaves gaps. */
 #define GAP_BLOCKS 4
 
 /* A scan's next blocks are read ahead after this many reads without any gap. */
@@ -51,9 +51,9 @@ scans_note(OpenFile *entry, uint32_t first, unsigned count)
 		entry->in_a_row++;
 
 	/*
-	 * Halved, not reset: one odd gap does not hide a scan.  But a read of the
-	 * first block starts over: repeated scans of a small file are not a large
-	 * scan.
+	 * The streak is halved, not reset, so that one odd gap does not hide a
+	 * scan.  But a read of the first block resets it: repeated scans of a small
+	 * file are not a large scan.
 	 */
 	if (first == 0)
 		entry->streak_blocks = 0;
@@ -62,7 +62,7 @@ scans_note(OpenFile *entry, uint32_t first, unsigned count)
 	entry->streak_blocks += count;
 	entry->next_block = first + count;
 
-	/* A longer streak says no more. */
+	/* A longer streak tells nothing more. */
 	if (entry->streak_blocks > BULK_BLOCKS)
 		entry->streak_blocks = BULK_BLOCKS;
 	return entry->streak_blocks >= BULK_BLOCKS;

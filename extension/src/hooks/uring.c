@@ -8,39 +8,40 @@
  * submit	For each staged read of a relation's file: what flash has is read
  *			and judged now, into the server's buffers, exactly as for a read
  *			that the server makes itself.  Such an entry becomes a write of
- *			these buffers to /dev/null.  The kernel carries it out at once,
- *			looks at no byte, and reports the number of bytes that the server
- *			expects of its read.  All other entries stay as they are; the
- *			tickets of blocks to fill are noted under the number of the server's
- *			handle, in shared memory.
+ *			these buffers to /dev/null.  The kernel performs it at once, reads
+ *			no byte, and reports the number of bytes that the server expects of
+ *			its read.  All other entries stay as they are; the tickets of blocks
+ *			to fill are noted under the number of the server's handle, in shared
+ *			memory.
  * reap		The process that takes a completed entry from a ring sees it here
- *			first: the blocks that it read are filled under their tickets.
- *			Until the server has taken note of the completion, nobody changes
- *			the buffers.
+ *			first: the blocks that it read are filled under their tickets.  No
+ *			process changes the buffers until the server has seen the
+ *			completion.
  *
  * wait		A single block that flash is still fetching is held instead: its
  *			entry becomes one that does nothing and has no completion.  The
  *			process that waits for the ring finishes the read, and tells the
- *			server.  Its own it reads like any other; that of another process,
- *			which alone has what flash fetched, from the file.
+ *			server.  It reads its own block like any other.  Only the process
+ *			that held a read has what flash fetched, so another process's block
+ *			is read from the file.
  *
- * So a hit shares no state between processes, a miss shares only what a fill
- * needs, and a read that is held, where it belongs.  See docs/decisions.
+ * So processes share no state for a hit; for a miss they share only what a fill
+ * needs, and for a held read only where it belongs.  See docs/decisions.
  *
- * Entries of several reads are submitted together, so their blocks on flash are
- * first all requested (fc_read_ahead) and then waited for one after another.
+ * If several reads are submitted together, all their blocks on flash are
+ * requested first (fc_read_ahead) and then waited for one by one.
  *
- * An entry that is no read could change a file while nobody looks.  The server
- * has none; if it submits one after all, the cache goes offline first.
+ * An entry that is not a read could change a file unseen.  The server submits
+ * none; if it ever does, the cache goes offline first.
  *
  * The layout of struct io_uring is part of liburing's binary interface: the
- * server accesses it by inline code.  A ring that does not look like one is
+ * server accesses it by inline code.  A ring that does not look like that is
  * left alone, and the cache goes offline, too.
  *
  * Locking: none.  A handle is written by its owner before the kernel has the
  * entry, and read by the holder of the server's lock on the ring.  The same
- * lock is held where reads are finished; each is claimed by one exchange all
- * the same.
+ * lock is held where reads are finished; nevertheless each is claimed by one
+ * exchange.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -102,13 +103,13 @@ typedef struct Ring
 	unsigned features; /* of the kernel */
 } Ring;
 
-/* Entries of this setup are larger, or not all of one size (Linux 6.18). */
+/* With these flags entries are larger, or of several sizes (Linux 6.18). */
 #define LARGE_ENTRIES (1U << 10 | 1U << 19)
 
 /* Staged entries that are worked on together. */
 #define BATCH 32
 
-/* Plans for fills that can be under way at a time. */
+/* At most this many plans for fills are under way at a time. */
 #define PLANS 512
 
 /* A plan is searched for in this many places. */
@@ -124,15 +125,15 @@ typedef struct Ring
 #define FEATURES_TO_HOLD (IORING_FEAT_CQE_SKIP | IORING_FEAT_EXT_ARG)
 
 /*
- * A process that waits for another one's ring looks again after this time,
+ * A process that waits for another process's ring looks again after this time,
  * since its owner may have held a read meanwhile.
  */
 #define LOOK_AGAIN_NS 5000000
 
-/* A read has at least this part of the deadline, or is not begun. */
+/* A read has at least this part of the deadline; otherwise it is not begun. */
 #define DEADLINE_PART 50
 
-/* What reading the entry's blocks will fill, and where they are. */
+/* The blocks to fill once the entry is read, and where they are. */
 typedef struct Plan
 {
 	_Atomic uint32_t owner; /* number of the handle + 1; 0: free */
@@ -197,7 +198,7 @@ static UringServer server;
 static bool wanted;
 static Shared *shared;
 
-/* This process has just waited for a completion: its time is known. */
+/* This process has just waited for a completion, so its time is known. */
 static bool waited;
 
 /* This process's ring, and the handles of its held reads, oldest first. */
@@ -375,7 +376,7 @@ keep_plan(Handle *handle, int64_t number, const FillPlan *fill, const Run *run)
 
 /* ---- submit -------------------------------------------------------------- */
 
-/* The cache is of no more use: a file may be changed unseen. */
+/* The cache can no longer be used: a file may be changed unseen. */
 static void
 give_up(void)
 {
@@ -423,7 +424,7 @@ call_of(Staged *staged)
 	return call;
 }
 
-/* The entry needs no more than a file and blocks: then it may be replaced. */
+/* Does the entry use only a file and blocks?  Then it may be replaced. */
 static bool
 is_plain(const struct io_uring_sqe *entry)
 {
@@ -432,8 +433,8 @@ is_plain(const struct io_uring_sqe *entry)
 }
 
 /*
- * The blocks are where the server wants them.  Let the kernel say so: writing
- * them to /dev/null takes no time and returns their size.
+ * The blocks are where the server wants them.  Let the kernel report that:
+ * writing them to /dev/null takes no time and returns their size.
  */
 static void
 answer(struct io_uring_sqe *entry)
@@ -446,7 +447,7 @@ answer(struct io_uring_sqe *entry)
 	entry->off = 0;
 }
 
-/* Where does this read belong?  Note it under its handle. */
+/* Note the read and its file under its handle. */
 static void
 begin(Staged *staged)
 {
@@ -498,7 +499,7 @@ begin(Staged *staged)
 	handle->source = (uint8_t) staged->source;
 }
 
-/* Begin to fetch what several reads want, so that they wait together. */
+/* Begin to fetch the blocks of several reads, so that their waits overlap. */
 static void
 fetch_ahead(Staged staged[], unsigned count)
 {
@@ -618,7 +619,7 @@ hold(const Ring *ring, const Staged *staged)
 	return true;
 }
 
-/* The oldest read that this process holds; one finished by another is none. */
+/* The oldest read that this process holds and no other has finished. */
 static Handle *
 own_held(int64_t *number_out)
 {
@@ -663,7 +664,7 @@ finish_of_another(const Handle *handle)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE) && null_fd >= 0)
 	{
-		/* Hits need it; a read that fails would be worse than none of them. */
+		/* Close ours: no more hits are better than a read that fails. */
 		close(null_fd);
 		null_fd = -1;
 		fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -683,9 +684,9 @@ finish_of_another(const Handle *handle)
 
 /*
  * What is left of a read's deadline, which began when it was held.  If flash is
- * not fetching the block any more, it has either come, or must be read again:
- * that read gets the whole time, or a device would seem to hang that was not
- * asked meanwhile.
+ * no longer fetching the block, it has either come, or must be read again.  A
+ * new read gets the whole time; otherwise its device, which was not asked
+ * meanwhile, would seem to hang.
  */
 static uint64_t
 time_left(const Handle *handle)
@@ -700,7 +701,7 @@ time_left(const Handle *handle)
 	return gone_ns + least_ns < limit_ns ? limit_ns - gone_ns : least_ns;
 }
 
-/* Read it like any other: from flash, which has had time, or from the file. */
+/* Read it like any other, from flash, which has had time, or from the file. */
 static int
 finish_own(const Handle *handle)
 {
@@ -715,7 +716,7 @@ finish_own(const Handle *handle)
 	ssize_t got;
 	Run run;
 
-	/* The server closes no descriptor that it reads by; but if it did: */
+	/* In case the server has closed the descriptor, though it never does: */
 	if (file == NULL ||
 	    memcmp(&file->file.id, &handle->file.id, sizeof(file->file.id)) != 0)
 		return finish_of_another(handle);
@@ -728,7 +729,7 @@ finish_own(const Handle *handle)
 		runtime.cache.read_deadline_ns = time_left(handle);
 		got = reads_wanted(&call, file, &run);
 
-		/* Also for reads that do not set it, such as verification's. */
+		/* Reset it for reads that do not set it, as in verification. */
 		runtime.cache.read_deadline_ns =
 			(uint64_t) setting_read_deadline_ms * 1000000;
 	}
@@ -754,7 +755,7 @@ finish_one(const Ring *ring)
 	atomic_fetch_sub(&shared->held, 1);
 	result = ring == own_ring ? finish_own(handle) : finish_of_another(handle);
 
-	/* Then its owner may use it again at once. */
+	/* Before complete(): after that its owner may use the handle again. */
 	user_data = handle->user_data;
 	forget(handle, number);
 	server.complete(user_data, result);
@@ -769,7 +770,7 @@ submit_reads(const Ring *ring, Staged staged[], unsigned count)
 	uint64_t deadline_ns = (uint64_t) setting_read_deadline_ms * 1000000;
 	uint64_t end_ns = fc_clock_ns() + deadline_ns;
 
-	/* If our descriptor was closed, its number may name a file now. */
+	/* If our descriptor was closed, its number may refer to a file now. */
 	if (count == 0 || !is_null_device(null_fd))
 		return;
 	if (count == 1 && staged->wanted && hold(ring, staged))
@@ -782,9 +783,8 @@ submit_reads(const Ring *ring, Staged staged[], unsigned count)
 		if (!staged[i].wanted)
 			continue;
 		/*
-		 * All of them together may wait no longer than one.  A read with too
-		 * little time would fail on a healthy device, which would count as a
-		 * fault.
+		 * One deadline covers all of them.  A read with too little time left
+		 * would fail on a healthy device, which would count as a fault.
 		 */
 		now_ns = fc_clock_ns();
 		if (now_ns + deadline_ns / DEADLINE_PART > end_ns)
@@ -850,7 +850,7 @@ uring_wait_cqes(struct io_uring *of, struct io_uring_cqe **cqe, unsigned count,
 	int saved_errno = errno;
 	int result;
 
-	/* The caller finds that its read has ended, or no completion; or both. */
+	/* The caller finds its read ended, or no completion, or both. */
 	if (attached() && finish_one(ring))
 	{
 		*cqe = ring->completion.cqes;

@@ -4,7 +4,7 @@
  *
  * Hits are compared, all or some, as pgflash.verify says (reads.c);
  * pgflash_cache_verify() compares everything that is cached (bridge_views.c).
- * A difference takes the cache offline, so it must be beyond doubt:
+ * A difference takes the cache offline, so it must be certain:
  *
  *	the entry	that gave the hit is still valid after the file was read.
  *				Otherwise the block was changed meanwhile, and both were right.
@@ -31,8 +31,8 @@
 #include "hooks/runtime.h"
 
 /*
- * After so many reads, a disk that never returns the same content twice is
- * given up on.
+ * After so many reads, give up on a disk that never returns the same content
+ * twice.
  */
 #define LOOKS_MAX 4
 

@@ -18,7 +18,7 @@ typedef enum Verified
 	VERIFIED_CHANGED,    /* the block changed meanwhile: both were right */
 	VERIFIED_UNREADABLE, /* the file cannot be read: proves nothing */
 	VERIFIED_UNSTEADY,   /* each read returned something else */
-	VERIFIED_DIFFERENT   /* no doubt about it */
+	VERIFIED_DIFFERENT   /* beyond doubt */
 } Verified;
 
 /*

@@ -1,6 +1,6 @@
 /*
  * volume.c
- *		Which file system is it, whatever device number it has today?
+ *		Identify a file system independently of its device number.
  *
  * A device number belongs to a mount: a cloud's volume, a loop device or a
  * subvolume of btrfs may have another one after it was attached again, and its
@@ -13,18 +13,18 @@
  *	XFS					its UUID by an ioctl; statfs() only repeats the device
  *	all others			the device number
  *
- * Others may be known by statfs(), too, but not by all kernels, and not in the
+ * statfs() may identify others, too, but not on all kernels, and not in the
  * same way: overlayfs has files of several file systems, f2fs repeats the
- * device, tmpfs ends with its mount.  There another number means another file
- * system, as it always did: the cache is cold then.
+ * device, tmpfs ends with its mount.  For those, another device number means
+ * another file system, and the cache is cold.
  *
- * Copies of a file system have one UUID, as they may have one device number one
- * after the other.  What tells them apart is not here: the control file, change
- * times, and, for memory, the mount.  See docs/decisions.
+ * Copies of a file system have the same UUID, as they may have the same device
+ * number at different times.  Other checks tell them apart: the control file,
+ * change times, and, for memory, the mount.  See docs/decisions.
  *
- * Answers are kept by device number.  If a number passes to another file system
- * while a process runs, that process names the old one: no worse than the
- * number itself.
+ * Answers are kept by device number.  If another file system gets a number
+ * while a process runs, that process returns the old file system's identity,
+ * which is no worse than the device number.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -50,12 +50,12 @@
 /* More than a cluster's tablespaces are usually on. */
 #define VOLUMES_MAX 16
 
-/* Tells a file system's own number from a device's. */
+/* Distinguishes a file system's own number from a device's. */
 #define OWN (1ULL << 63)
 
 /*
- * XFS has answered this since its first version for Linux.  Its header is not
- * one of the kernel's.
+ * XFS has had this ioctl since its first version for Linux.  The kernel does
+ * not export its header.
  */
 typedef struct XfsGeometry
 {
@@ -73,7 +73,7 @@ _Static_assert(offsetof(XfsGeometry, uuid) == 64 && sizeof(XfsGeometry) == 112,
 static struct
 {
 	uint64_t device;
-	uint64_t volume; /* 0: nothing is known here */
+	uint64_t volume; /* 0: unused */
 } known[VOLUMES_MAX];
 
 static unsigned next;
@@ -134,7 +134,10 @@ volume_of(int fd, const char *path, uint64_t device)
 	number = own_number(fd, path, &system);
 	number = number != 0 ? number | OWN : device;
 
-	/* A process may exit from inside a signal handler, here, too. */
+	/*
+	 * The entry is 0 while incomplete, because a signal handler that ends the
+	 * process may use the table.
+	 */
 	known[next].volume = 0;
 	atomic_signal_fence(memory_order_seq_cst);
 	known[next].device = device;

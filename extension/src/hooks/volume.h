@@ -1,6 +1,6 @@
 /*
  * volume.h
- *		Which file system is it, whatever device number it has today?
+ *		Identify a file system independently of its device number.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
