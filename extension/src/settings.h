@@ -25,8 +25,8 @@
 extern void settings_define(void);
 
 /*
- * Does one of the cache's settings have an invalid value?  If so, which setting
- * and what value.
+ * Does one of the cache's settings have an invalid value?  Returns which, and
+ * the value.
  */
 extern bool settings_refused(const char **name_out, const char **asked_out);
 

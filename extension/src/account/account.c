@@ -6,34 +6,34 @@
  * shared memory.  It is counted under backend type, class of file and kind of
  * call (a cell: bytes, time, histogram of times), and for a relation's file
  * also under the relation (account_relations.c).  The time is what the caller
- * waited, from its call to its answer.  PostgreSQL has no such counter: other
- * tools sample waits.
+ * waited, from the call to its return.  PostgreSQL has no such counter, and
+ * other tools sample waits.
  *
- * A process counts at once and holds nothing back, so however it ends, no
- * counts are lost.  If the server recreates its memory after a process has
- * crashed, the postmaster carries the counts over: they are mere numbers, and
- * nothing is looked up by them.
+ * A process counts each call at once, so no counts are lost however it ends.
+ * If the server recreates its memory after a process has crashed, the
+ * postmaster carries the counts over; they are only numbers, and nothing else
+ * depends on them.
  *
- * Locking: none.  Counters are added to with relaxed atomics.  A cache line
- * that travels between processors costs more than everything else, so a process
- * counts where only its processor does: backend types of many processes have
- * SHARDS blocks of cells, and a relation has a few copies of its counters
- * (account_relations.c).  A process looks up its processor once in LOOK_AFTER
- * calls; after a move, a few calls are counted in another processor's place,
- * which is just as correct.  A reader adds everything up.  Its counters may lag
- * a few calls behind one another, and never decrease.
+ * Locking: none.  Additions are relaxed atomics.  A cache line that moves
+ * between processors costs more than everything else, so each processor has
+ * counters of its own: backend types with many processes have SHARDS blocks of
+ * cells, and a relation has a few copies of its counters (account_relations.c).
+ * A process looks up its processor once in LOOK_AFTER calls; after a move, it
+ * counts a few calls with another processor's counters, which is just as
+ * correct.  A reader adds up all of them.  The sums may lag a few calls behind
+ * one another, and never decrease.
  *
  * Rows of cells: data files have one for each of the first 31 tablespaces and
- * one for all others, so that a tablespace's counts need no further work and
- * outlive its contents; the other classes of files have one each.
+ * one for all others, so that counting by tablespace takes no further work and
+ * the counts outlive its contents; the other classes of files have one each.
  *
  * Since PostgreSQL 18 a process may read for another one (an I/O worker).  Its
- * reads are counted under the asking process's type, and marked, since that
- * process has perhaps not waited for them.  For this, every process leaves its
+ * reads are counted under the type of the requesting process, and marked, since
+ * that process may not have waited for them.  For this, every process keeps its
  * type in shared memory.
  *
- * What else writes need is in account_writes.c, the sums in account_sums.c,
- * and what a process asked for in account_asked.c.
+ * account_writes.c has the rest of the accounting of writes, account_sums.c the
+ * sums, and account_asked.c what was read for a process.
  *
  * Runs in hooks: no allocation, no report, no wait; errno is left alone.
  *
@@ -56,10 +56,10 @@
 /* Backend types, parallel workers included. */
 #define TYPES_MAX 64
 
-/* The source of one read in so many is asked for. */
+/* The kernel is asked for the source of one read in so many. */
 #define TURNS 16
 
-/* A process looks at itself again after this many calls. */
+/* A process looks up its type and processor again after this many calls. */
 #define LOOK_AFTER 16
 
 AccountMemory account_memory;
@@ -71,7 +71,7 @@ static uint32_t first_block[TYPES_MAX + 1];
 /* Memory that is kept across a crash of a process. */
 static void *kept;
 
-/* This process, as last looked at. */
+/* This process, as last looked up. */
 static struct
 {
 	AccountBlock *block; /* NULL: not looked at */
@@ -249,7 +249,7 @@ block_of(unsigned type)
 	return &account_memory.blocks[first_block[type] + shard];
 }
 
-/* Where the kernel does not tell, process numbers serve as well. */
+/* Where the kernel does not tell, the number of the process serves as well. */
 static unsigned
 processor(void)
 {
@@ -261,8 +261,8 @@ processor(void)
 }
 
 /*
- * What a process that reads for this one must know: its type, and the process
- * for which its reads count, both + 1; 0: nothing is known.
+ * What a process that reads for another one must know about it: its type, and
+ * the process for which its reads count, both + 1; 0: nothing is known.
  */
 #define KNOWN(type, reads_for)                                                 \
 	((uint32_t) (type) + 1 + ((uint32_t) ((reads_for) + 1) << 8))
@@ -281,8 +281,8 @@ leave_self(unsigned type)
 		return;
 
 	/*
-	 * Relaxed: a number by itself; seen late, a read is counted for the type of
-	 * the process that had this place before.
+	 * Relaxed: a single number.  If it is seen late, a read is counted for the
+	 * type of the process that had this place before.
 	 */
 	at = &account_memory.process[own.process_number];
 	if (atomic_load_explicit(at, memory_order_relaxed) != known)
@@ -354,24 +354,25 @@ account_asked(AccountReads *out)
 }
 
 /*
- * The block of the process that asked for a read, if it is another one, and the
- * process for which the read counts.
+ * The block of the process that requested the read, if that is another process,
+ * and the process for which the read counts.
  */
 static AccountBlock *
-block_of_asker(int fd, int *reads_for_out)
+block_of_requester(int fd, int *reads_for_out)
 {
-	int asker = server.read_asked_by == NULL ? -1 : server.read_asked_by(fd);
+	int requester =
+		server.read_asked_by == NULL ? -1 : server.read_asked_by(fd);
 	uint32_t known;
 
 	*reads_for_out = own.reads_for;
-	if (asker < 0 || (uint32_t) asker >= server.process_count)
+	if (requester < 0 || (uint32_t) requester >= server.process_count)
 		return NULL;
 
 	/*
-	 * Relaxed: the asker's request reached this process by a lock of the
-	 * server's, and what it is was stored before.
+	 * Relaxed: the request reached this process through a lock of the server,
+	 * and the requester had stored this before.
 	 */
-	known = atomic_load_explicit(&account_memory.process[asker],
+	known = atomic_load_explicit(&account_memory.process[requester],
 	                             memory_order_relaxed);
 	if (KNOWN_TYPE(known) == 0 || KNOWN_TYPE(known) > server.backend_types + 1)
 		return NULL;
@@ -490,7 +491,7 @@ count_for_relation(OpenFile *file, AccountKind kind, uint64_t bytes,
 	}
 }
 
-/* Count a call; returns the cell, for callers that have more to add to it. */
+/* Count a call.  Returns the cell, to which callers may add more. */
 static AccountCell *
 count(const Accounted *call, AccountBlock *block, AccountKind kind,
       uint64_t bytes, uint64_t ns)
@@ -506,7 +507,7 @@ count(const Accounted *call, AccountBlock *block, AccountKind kind,
 	return cell;
 }
 
-/* The same for a read, of which another process may have asked this one. */
+/* The same for a read, which another process may have requested. */
 static void
 count_read(const Accounted *call, AccountBlock *block, AskedRead *read,
            bool told)
@@ -566,7 +567,7 @@ account_count_read(const Accounted *call, AccountSource source, int fd,
 	int saved_errno = errno;
 	uint64_t ns = fc_clock_ns() - call->begin_ns;
 	AskedRead read = { .bytes = got > 0 ? (uint64_t) got : 0, .ns = ns };
-	AccountBlock *asker = block_of_asker(fd, &read.process);
+	AccountBlock *requester = block_of_requester(fd, &read.process);
 	bool disk = source == SOURCE_DISK;
 
 	FC_ASSERT(call->file != NULL && source <= SOURCE_FLASH);
@@ -578,8 +579,8 @@ account_count_read(const Accounted *call, AccountSource source, int fd,
 	if (source == SOURCE_FLASH)
 		read.kind = ACCOUNT_FLASH_READ;
 
-	read.worker = asker != NULL;
-	count_read(call, asker != NULL ? asker : own.block, &read,
+	read.worker = requester != NULL;
+	count_read(call, requester != NULL ? requester : own.block, &read,
 	           source != SOURCE_UNTOLD);
 	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : saved_errno;
 }

@@ -3,8 +3,7 @@
  *		Exact accounting of file calls: how the extension sets it up and reads
  *		it.
  *
- * Plain C: neither PostgreSQL's headers nor core's.  What hooks call is in
- * account_calls.h.
+ * Includes neither PostgreSQL's headers nor core's.  Hooks use account_calls.h.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -66,8 +65,8 @@ typedef struct AccountServer
 	const int *leader_number;     /* of a parallel worker's leader */
 	uint32_t process_count;
 
-	/* Only where processes read for others; else NULL. */
-	int (*read_asked_by)(int fd); /* the asking process; negative: own */
+	/* NULL unless processes read for others. */
+	int (*read_asked_by)(int fd); /* the requester; negative: own */
 } AccountServer;
 
 /* Ask for accounting. */
@@ -77,8 +76,9 @@ extern void account_want(const AccountServer *server);
 extern size_t account_memory_size(void);
 
 /*
- * account_since() returns since.  Memory that a crash has taken away continues
- * where account_detach() left it, if that was told to keep it.
+ * account_since() returns since.  After a crash has taken the memory away,
+ * counting continues where account_detach() left it, if that was told to keep
+ * it.
  */
 extern void account_create(void *memory, int64_t since);
 extern void account_detach(bool keep);
@@ -91,7 +91,7 @@ typedef struct AccountSum
 	uint64_t calls;
 	uint64_t bytes;
 	uint64_t ns;
-	uint64_t told_calls;   /* whose source was asked for, not guessed */
+	uint64_t told_calls;   /* whose source was asked, not inferred */
 	uint64_t worker_calls; /* made by another process for this one */
 	uint64_t worker_ns;
 	uint64_t bucket[ACCOUNT_BUCKETS];
@@ -132,8 +132,8 @@ extern void account_sum(unsigned backend_type, AccountClass class,
                         AccountKind kind, AccountSum *out);
 
 /*
- * What was requested of all files of a tablespace, in the form of a relation's
- * counters; false: no tablespace has this number.  OID 0: all further ones.
+ * The calls on all files of a tablespace, in the form of a relation's counters;
+ * false: no tablespace has this number.  OID 0: all other tablespaces.
  */
 extern bool account_tablespace(unsigned number, AccountRelation *out);
 
@@ -177,16 +177,16 @@ typedef struct AccountReads
 } AccountReads;
 
 /*
- * What was read for this process, by itself and by others, since some time that
- * stays the same for a process: the difference of two answers tells what was
- * read meanwhile.  See account_asked.c.
+ * What was read for this process, by itself and by others, since a time that is
+ * fixed for each process.  So the difference of two results is what was read in
+ * between.  See account_asked.c.
  */
 extern void account_asked(AccountReads *out);
 
 /*
- * Has anything been read for this process since *calls was set here?  Asking
- * that first is cheaper.  It must be asked first: then what is counted in
- * between is seen next time.
+ * Has anything been read for this process since *calls was set here?  This is
+ * cheaper, and must be called before account_asked(), so that what is counted
+ * in between is seen next time.
  */
 extern bool account_asked_since(uint64_t *calls);
 

@@ -2,24 +2,24 @@
  * account_asked.c
  *		What was read from data files for a process, by source.
  *
- * A session wants to know what a statement of its own took from where.  The
- * counters of account.c cannot tell: they belong to all processes of a type.
+ * A session wants to know what its own statement read, and from where.  The
+ * counters of account.c cannot tell, since all processes of a type share them.
  * So each read is counted once more, for the process that asked for it: a
  * parallel worker's for its leader, one by an I/O worker or io_uring for the
- * process whose read it was.  The session takes the difference of two sums.
+ * process that requested it.  The session takes the difference of two sums.
  *
- * Most reads are a process's own.  It counts them in its own memory, without
- * an atomic step.  Those that others make for it go to its place in shared
- * memory, in one of a few lanes, by the other's processor: workers of one
- * leader run on several processors at once.
+ * A process makes most reads itself, and counts those in its own memory,
+ * without an atomic step.  Reads that others make for it are counted in its
+ * place in shared memory, in one of a few lanes, chosen by the reader's
+ * processor, since workers of one leader run on several processors at once.
  *
- * A place is never set to zero.  What an earlier process left there is in both
- * sums of a difference.
+ * A place is never set to zero: what an earlier process left there is part of
+ * both sums, so the difference is right.
  *
- * Locking: none.  The calls are counted last and looked at first, so a reader
- * that finds them as they were knows that nothing else has changed since.  A
- * worker's counts are complete for its leader once it has ended, and an I/O
- * worker's once the read is complete: the server hands over both by a lock.
+ * Locking: none.  Calls are counted last and read first, so a reader that finds
+ * them unchanged knows that nothing else has changed.  A worker's counts are
+ * complete for its leader once it has ended, and an I/O worker's once the read
+ * is complete: in both cases a lock of the server orders them.
  *
  * Runs in hooks: no allocation, no report, no wait.
  *
@@ -30,7 +30,7 @@
 #include "account/account_shared.h"
 #include "fcache/assert.h"
 
-/* By this process for itself. */
+/* Read by this process for itself. */
 static AccountReads own;
 
 void

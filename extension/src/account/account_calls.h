@@ -100,8 +100,8 @@ account_end_write(const Accounted *call, ssize_t put)
 
 /*
  * A read that is handed to the kernel, and its end, which any process may see;
- * ns is the time until then.  Counted as made by
- * another process: the one that asked may have done other things meanwhile.
+ * ns is the time in between.  It is counted as made by another process, because
+ * the requester may have done other things meanwhile.
  */
 extern AccountLater account_read_begins(OpenFile *file);
 extern void account_read_ended(const AccountLater *read, OpenFile *file,

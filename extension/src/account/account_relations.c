@@ -2,16 +2,16 @@
  * account_relations.c
  *		Counters of relations, by file number: a table in shared memory.
  *
- * A relation's fork has one place, however many segment files it has.  The key
- * is what its files are called (tablespace, database, file number, fork), since
- * a hook knows nothing else; views find the relation's name.  A key may be in
- * any of WINDOW places from the one that its hash gives, so a search looks at a
+ * A relation's fork has one place, however many segment files it has.  Its key
+ * is taken from the names of its files (tablespace, database, file number,
+ * fork), since hooks know nothing else; views find the relation's name.  A key
+ * may be in any of WINDOW places from that of its hash on, so a search reads a
  * few cache lines of keys.  That happens once per descriptor: the open file's
- * entry remembers the place and the life of its content.
+ * entry remembers the place and its life.
  *
  * A place has RELATION_COPIES copies of the counters.  A process adds to the
  * copy that its processor's number selects; readers add up all copies.  Keys
- * and tags are kept apart from them, in cache lines that counting only reads.
+ * and tags are stored separately, in cache lines that counting only reads.
  *
  * A place's tag consists of its state and its life, a number that changes when
  * the place is given to another relation:
@@ -24,14 +24,14 @@
  * A place that is gone keeps its counts until it is needed, so that a regular
  * reader sees what happened to a relation before it was dropped or rewritten.
  * A new relation takes an empty place, or else one that is gone; otherwise it
- * counts in the last place, "other", until a relation goes.
+ * is counted in the last place, "other", until a relation is removed.
  *
  * Locking: none.  A place is claimed by compare-and-swap, filled, and published
  * by a store of its tag.  Two processes that meet the same relation for the
  * first time at the same moment look at the same places in the same order.  So
  * one finds what the other has claimed, waits some nanoseconds, and shares it;
- * if it takes longer, the call counts as "other".  Should both claim different
- * places that have just gone, the relation has two places, and readers add them
+ * if it takes longer, the call counts as "other".  If they claim two different
+ * places that are just gone, the relation has two places, and readers add them
  * up.  A call in progress while its place is given away may be counted for the
  * new relation; totals are kept elsewhere and stay right.
  *
@@ -152,7 +152,7 @@ settled_tag(uint32_t place)
 
 	for (int i = 0; state_of(tag) == CLAIMED && i < SPINS; i++)
 	{
-		/* Each load is one of its own, in this order. */
+		/* The fence keeps the compiler from merging the loads. */
 		atomic_signal_fence(memory_order_seq_cst);
 		tag = tag_of(place);
 	}
@@ -161,8 +161,9 @@ settled_tag(uint32_t place)
 
 /*
  * Does the place have the key, and has it had it ever since its tag was this?
- * The fence keeps the loads of the key before the second one of the tag; with
- * the fence in give(), who sees a word of the next key sees the next life.
+ * The fence keeps the loads of the key before the second load of the tag.  With
+ * the fence in give(), a process that sees a word of the next key sees the next
+ * life.
  */
 static bool
 has_key(uint32_t place, uint64_t tag, Key key)
@@ -238,9 +239,9 @@ give(uint32_t place, uint64_t *tag, Key key)
 		return false;
 
 	/*
-	 * Without it a store below may become visible before the tag of this life,
-	 * since it may pass a store-conditional on 64-bit ARM.  The key's stores
-	 * are relaxed: the tag's release publishes them.
+	 * Without it, 64-bit ARM may make a store below visible before the tag of
+	 * this life, which a store-conditional has written.  The key's stores are
+	 * relaxed: the tag's release publishes them.
 	 */
 	atomic_thread_fence(memory_order_release);
 	clear(&account_memory.relations[place]);
@@ -313,8 +314,8 @@ account_relation_of(OpenFile *file, unsigned processor)
 	uint32_t place = known->place - 1;
 
 	/*
-	 * Relaxed: a life that ends meanwhile, or is seen late, costs what the
-	 * essay says: a call is counted for the next relation.
+	 * Relaxed: if a life ends meanwhile, or its end is seen late, a call is
+	 * counted for the next relation, as the essay says.
 	 */
 	if (known->place == 0 ||
 	    (uint32_t) (atomic_load_explicit(&account_memory.keys[place].tag,
@@ -325,7 +326,7 @@ account_relation_of(OpenFile *file, unsigned processor)
 	return &account_memory.relations[place].copy[processor % RELATION_COPIES];
 }
 
-/* ---- files that come and go ---------------------------------------------- */
+/* ---- files created and removed ------------------------------------------- */
 
 /* The place of the relation with this path, if that is a fork's first file. */
 static Found
@@ -342,7 +343,7 @@ find_path(const char *path)
 	return search(key_of(place.id));
 }
 
-/* Change the state of the relation with this path, if it was from. */
+/* Change the state of the relation with this path from one to another. */
 static bool
 set_state(const char *path, unsigned from, unsigned to)
 {
@@ -378,7 +379,7 @@ account_relations_tidy(void)
 	{
 		uint64_t tag = tag_of(place);
 
-		/* It is unknown whether the key was written. */
+		/* The key may not have been written. */
 		if (state_of(tag) == CLAIMED)
 			atomic_store(&account_memory.keys[place].tag,
 			             TAG((tag >> 2) + 1, EMPTY));

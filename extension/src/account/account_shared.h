@@ -3,7 +3,7 @@
  *		The accounting's shared memory, for account*.c.
  *
  *	AccountShared
- *	what each process is, and what was read for it by others
+ *	the type of each process, and what others read for it
  *	blocks of cells, by backend type and shard
  *	keys of the relations, then copies of their counters; one more place of
  *	these for "other"
@@ -138,7 +138,7 @@ account_is_mapped(void)
 
 /* account.c */
 
-/* Is a call on this file to be counted?  If so, *call is set up for it. */
+/* Should a call on this file be counted?  If so, set up *call. */
 extern bool account_admit(Accounted *call, OpenFile *file);
 extern unsigned account_wal_segment_bytes(void);
 /* The blocks of a backend type, one after another. */
@@ -150,7 +150,7 @@ extern const AccountBlock *account_blocks_of(unsigned type,
 /* A read of a data file, to be counted for a process. */
 typedef struct AskedRead
 {
-	int process;         /* whose it is; negative: unknown */
+	int process;         /* that it is for; negative: unknown */
 	bool own;            /* that is this process */
 	AccountAsked *place; /* else: of that process; NULL: unknown */
 	bool worker;         /* another process read it */
@@ -162,7 +162,7 @@ typedef struct AskedRead
 
 extern void account_asked_in_child(void);
 extern void account_asked_count(const AskedRead *read);
-/* All calls, and all else; place: of this process, or NULL. */
+/* All calls, and the other counts; place: of this process, or NULL. */
 extern uint64_t account_asked_calls(const AccountAsked *place);
 extern void account_asked_sum(const AccountAsked *place, AccountReads *out);
 
@@ -172,8 +172,8 @@ extern void account_asked_sum(const AccountAsked *place, AccountReads *out);
 extern RelationCounters *account_relation_of(OpenFile *file,
                                              unsigned processor);
 /*
- * To be called while no process is active: frees places that one left half
- * claimed.
+ * Call it while no process is active: frees places whose claim was not
+ * finished.
  */
 extern void account_relations_tidy(void);
 
@@ -183,9 +183,8 @@ extern bool account_source_is_disk(unsigned bucket, size_t size);
 extern void account_source_learn(unsigned bucket, size_t size, bool disk);
 
 /*
- * Relaxed, both: nothing is judged by how two counters differ, none of an
- * atomic step's additions is lost, and who reads a counter again never finds an
- * older value.
+ * Relaxed, both: nothing depends on the order of two counters, no addition is
+ * lost, and a process that reads a counter again never finds an older value.
  */
 static inline void
 account_add(_Atomic uint64_t *counter, uint64_t amount)

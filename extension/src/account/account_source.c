@@ -1,7 +1,7 @@
 /*
  * account_source.c
- *		Disk or page cache?  Told by a read's time, where the kernel was not
- *		asked.
+ *		Disk or page cache?  Inferred from a read's time, where the kernel was
+ *		not asked.
  *
  * While the cache serves, the kernel is asked before each read whether its page
  * cache has the blocks (cachestat), so the accounting knows.  While the cache
@@ -11,16 +11,17 @@
  * takes tens of them at least.
  *
  * Each class of read size has a limit, which is a bucket of the histogram:
- * faster reads are attributed to the page cache.  The limit is the one that
- * errs least often on the reads that were asked about.  It starts where neither
- * a disk nor a page cache is expected, and stays there on kernels that cannot
- * be asked (page_cache.c).  The counts of those reads are halved now and
- * then, so that the limit follows a change of device.
+ * faster reads are attributed to the page cache.  The limit is the one with the
+ * fewest errors among the reads that the kernel was asked about.  It starts
+ * where neither a disk nor a page cache is expected, and stays there on kernels
+ * that cannot be asked (page_cache.c).  The counts of those reads are halved
+ * now and then, so that the limit follows a change of device.
  *
- * Numbers and times of reads are exact either way; only their division between
- * disk and page cache is modelled (told_calls says for how many it is not).
- * Locking: none; a count lost in a race is one of many.  So all accesses are
- * relaxed: a limit that is seen late classifies a read by the one before it.
+ * Numbers and times of reads are exact in any case; only their division between
+ * disk and page cache is modelled (told_calls is the number of reads for which
+ * it is not).  Locking: none; a count lost in a race is one of many.  So all
+ * accesses are relaxed: a process that sees a new limit late classifies a read
+ * by the old one.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -37,8 +38,8 @@ enum
 #define ASKED_MAX 1024
 
 /*
- * A limit stays if its excess errors are at most 1 in this many, or a single
- * one.
+ * A limit is kept if it makes at most 1 more error in this many reads, or a
+ * single one, than the best.
  */
 #define MOVE_FOR 64
 
@@ -102,8 +103,8 @@ forget_half(unsigned class)
 }
 
 /*
- * Errors if the limit were the first bucket.  Page cache reads from the limit
- * on err, and disk reads before it.
+ * Errors if the limit were the first bucket.  Errors are page cache reads from
+ * the limit on, and disk reads before it.
  */
 static uint64_t
 first_errors(unsigned class)
@@ -116,7 +117,7 @@ first_errors(unsigned class)
 }
 
 /*
- * Choose among limits that err equally little, from first to last: near the
+ * Choose among limits with equally few errors, from first to last: near the
  * present one, but MARGIN away from the times seen, if there is room.
  */
 static unsigned
@@ -132,8 +133,8 @@ choose(unsigned now, unsigned first, unsigned last)
 
 /*
  * Take a limit with the fewest errors, but only if that saves more than 1 error
- * in MOVE_FOR: a busy processor may hold up a copy from memory.  Relaxed: see
- * above.
+ * in MOVE_FOR, since a busy processor may delay a copy from memory.  Relaxed:
+ * see above.
  */
 static void
 move_limit(unsigned class)
@@ -168,8 +169,8 @@ move_limit(unsigned class)
 }
 
 /*
- * A read that the limit classified correctly is no reason to move it.  Relaxed:
- * see above.
+ * A read that the limit classified correctly gives no reason to move it.
+ * Relaxed: see above.
  */
 void
 account_source_learn(unsigned bucket, size_t size, bool disk)

@@ -1,6 +1,6 @@
 /*
  * account_sums.c
- *		What the accounting's cells add up to, for views and snapshots.
+ *		Sums of the accounting's cells, for views and snapshots.
  *
  * A sum reads counters while other processes add to them, so they may lag a few
  * calls behind one another; none ever decreases.  Relations are in

@@ -9,8 +9,8 @@
  * shared memory.
  *
  * WAL is written in whole pages, so the page in which a commit ends is written
- * again with the next one.  How much is rewritten follows from how far WAL was
- * written before.
+ * again with the next commit.  The amount rewritten follows from the position
+ * up to which WAL was written before.
  *
  * Runs in hooks: no allocation, no report, no wait; errno is left alone.
  *
@@ -75,7 +75,7 @@ note_wal(const FcFileId *segment, off_t offset, uint64_t size)
 		account_add(&shared->wal_rewritten,
 		            (end < before ? end : before) - begin);
 
-	/* Relaxed: one word, which only grows; nothing else is read by it. */
+	/* Relaxed: a single word, which only grows; nothing else depends on it. */
 	while (before < end && !atomic_compare_exchange_weak_explicit(
 							   &shared->wal_end, &before, end,
 							   memory_order_relaxed, memory_order_relaxed))
