@@ -2,11 +2,11 @@
  * bridge.c
  *		Where PostgreSQL and core meet.
  *
- * The only file, with its helpers bridge_*.c, that includes the headers of
- * both.  Core answers with statuses; here they become words in the log and in
- * the views.  One rule governs all of it: a failure of the cache is never a
- * failure of the server.  Every problem is reported once, with a hint, and the
- * server runs on as if pgflash were absent.
+ * Only this file and its helpers bridge_*.c include the headers of both.  Core
+ * returns statuses; here they become words in the log and in the views.  One
+ * rule governs all of it: a failure of the cache is never a failure of the
+ * server.  Every problem is reported once, with a hint, and the server
+ * continues as if pgflash were absent.
  *
  * Life of a cache:
  *
@@ -52,15 +52,18 @@
 #include "server/memory_limit.h"
 #include "settings.h"
 
-/* Processes that fill: backends and workers, helpers, and a reserve. */
+/*
+ * Processes that fill: backends and workers, plus auxiliary processes and a
+ * reserve.
+ */
 #define PROCESSES_SPARE 16
 
 /* After this time the worker continues a change of size. */
 #define BUSY_MS 10u
 
 /*
- * A cache that needs more than this part of all memory is a mistake in the
- * settings.
+ * A cache that needs more than this part of all memory is considered a mistake
+ * in the settings.
  */
 #define MEMORY_SHARE 2
 
@@ -119,7 +122,7 @@ judge_size(void)
 	return true;
 }
 
-/* Rather no cache than a different one from what was asked for. */
+/* With an invalid setting, no cache is better than a cache of another kind. */
 static bool
 judge_settings(void)
 {
@@ -142,7 +145,7 @@ bridge_uses_uring(void)
 	return io_method != NULL && strcmp(io_method, "io_uring") == 0;
 }
 
-/* Reads by io_uring can be followed only with what uring.c needs. */
+/* Can all reads be seen?  Those by io_uring only with what uring.c needs. */
 static bool
 reads_are_seen(const char **culprit_out)
 {
@@ -209,9 +212,12 @@ redirect_calls(void)
 /* More libraries than are loaded at one time. */
 #define NOTES_MAX 128
 
-/* Watched imports matter only for debugging; all others belong in the log. */
+/*
+ * Watched imports are reported only for debugging; those that are not go to the
+ * log.
+ */
 static void
-tell_libraries(void)
+report_libraries(void)
 {
 	LibraryNote notes[NOTES_MAX];
 	size_t count = libraries_notes(notes, NOTES_MAX);
@@ -234,16 +240,19 @@ tell_libraries(void)
 	}
 }
 
-/* Changes that libraries themselves make to data files are announced, too. */
+/* Announce the changes of data files that libraries make, too. */
 static void
 watch_libraries(void)
 {
 	libraries_watch(library_imports, library_import_count);
-	tell_libraries();
-	libraries_loaded = tell_libraries;
+	report_libraries();
+	libraries_loaded = report_libraries;
 }
 
-/* A child must not be taken for its parent when it claims slots. */
+/*
+ * A child needs a token of its own: its claims must not be taken for its
+ * parent's.
+ */
 static void
 in_child(void)
 {
@@ -261,7 +270,9 @@ bridge_prepare(void)
 	Assert(!IsUnderPostmaster && !redirected);
 	bridge_runtime_fill();
 
-	/* A single-user server, or one for pg_upgrade, has nothing to gain. */
+	/*
+	 * A single-user server, or one for pg_upgrade, gains nothing from a cache.
+	 */
 	if (!IsPostmasterEnvironment || IsBinaryUpgrade)
 		return bridge_stay_off("this kind of server needs no cache");
 	if (setting_cache_file == NULL || setting_cache_file[0] == '\0')
@@ -271,10 +282,7 @@ bridge_prepare(void)
 		         bridge_devices_judge(runtime.root.real_directory) &&
 		         judge_size();
 
-	/*
-	 * Advice and accounting need no cache, but they need reads that they can
-	 * see.
-	 */
+	/* Advice and accounting need no cache, but they must see all reads. */
 	seen = reads_are_seen(&culprit);
 	if (setting_account && !seen)
 		ereport(LOG, (errmsg("pgflash: file calls are not counted, since it "
@@ -361,9 +369,9 @@ write_budget(void)
 	return bytes == 0 && setting_write_budget_mb > 0 ? 1 : bytes;
 }
 
-/* Give core the current settings, and what they say about the disk. */
+/* Pass the current settings to core, and whether the server syncs its files. */
 static void
-tell_settings(void)
+apply_settings(void)
 {
 	runtime.cache.read_deadline_ns =
 		(uint64_t) setting_read_deadline_ms * 1000000;
@@ -386,7 +394,10 @@ bridge_create(void *memory, uint32_t wait_event)
 		bridge_detach();
 		bridge_restart_release();
 
-		/* There is no cache after a crash either: it would have no memory. */
+		/*
+		 * There can be no cache after a crash either: no memory was reserved
+		 * for it.
+		 */
 		wanted = false;
 		libraries_restore();
 		if (advice_memory_size() == 0 && !setting_account)
@@ -395,7 +406,7 @@ bridge_create(void *memory, uint32_t wait_event)
 	}
 
 	fc_wear_begin(&runtime.cache, write_budget());
-	tell_settings();
+	apply_settings();
 	bridge_stay_off("");
 	ereport(
 		LOG,
@@ -487,14 +498,17 @@ bridge_tick(void)
 	unsigned again_ms;
 
 	Assert(bridge_attached());
-	tell_settings();
+	apply_settings();
 	fc_cache_sweep(&runtime.cache);
 	fc_wear_save(&runtime.cache);
 	again_ms = fc_bypass_check(&runtime.cache);
 	Assert(again_ms > 0);
 	bridge_words_tick();
 	bridge_devices_tick();
-	/* Until it is loaded, the map is in the files where the size changes. */
+	/*
+	 * Until the map is loaded, it follows the slots, where a change of size
+	 * would destroy it.
+	 */
 	if (loading)
 		return 0;
 	return bridge_resize_tick(&config) ? Min(again_ms, BUSY_MS) : again_ms;

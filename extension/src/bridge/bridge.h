@@ -1,9 +1,9 @@
 /*
  * bridge.h
- *		The cache's life, for PostgreSQL's side: its start, its background
+ *		The life of the cache, for PostgreSQL's side: its start, its background
  *		workers.
  *
- * Plain C: neither PostgreSQL's headers nor core's.
+ * Includes neither PostgreSQL's headers nor core's.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -19,13 +19,13 @@
 /* ---- start ------------------------------------------------------------- */
 
 /*
- * Is there to be a cache, or at least advice or accounting?  Checks the
- * settings and redirects the server's file calls.  If there is to be no cache,
- * the log says why (nothing, if none was asked for).
+ * Will there be a cache, or at least advice or accounting?  Checks the settings
+ * and redirects the server's file calls.  If a cache was asked for but is
+ * impossible, the log says why.
  */
 extern bool bridge_prepare(void);
 
-/* Is there to be a cache? */
+/* Will there be a cache? */
 extern bool bridge_wanted(void);
 
 /* Does the server read by io_uring? */
@@ -46,7 +46,7 @@ extern size_t bridge_memory_size(void);
 /*
  * Open the cache file and lay out the cache in memory.  Called again, with new
  * memory, in the same process after a child has crashed.  On failure the hooks
- * only watch, for the advice, if at all, and the log says why.
+ * at most observe reads for the advice, and the log says why.
  */
 extern void bridge_create(void *memory, uint32_t wait_event);
 
@@ -54,7 +54,8 @@ extern void bridge_create(void *memory, uint32_t wait_event);
 extern void bridge_detach(void);
 
 /*
- * ... for good: the server ends, in good order or because it could not go on.
+ * ... for good: the server ends, in an orderly way or because it could not
+ * continue.
  */
 extern void bridge_end(bool in_order);
 
@@ -64,8 +65,8 @@ extern void bridge_end(bool in_order);
 extern bool bridge_needs_self_test(void);
 
 /*
- * Start watching which calls pass through the hooks; return the first that did
- * not.
+ * Begin to observe which calls pass through the hooks; at the end, return the
+ * first that did not.
  */
 extern void bridge_self_test_begin(void);
 extern const char *bridge_self_test_end(void);
@@ -78,8 +79,8 @@ extern void bridge_fail_self_test(const char *call);
 extern bool bridge_load(void);
 
 /*
- * Do housekeeping, and log what hooks could not.  Returns after how many
- * milliseconds to call it again.
+ * Do housekeeping, and log what hooks could not.  Returns the milliseconds
+ * until the next call.
  */
 extern unsigned bridge_tick(void);
 

@@ -3,10 +3,9 @@
  *		Core's cache policies of relations, for PostgreSQL's side of the
  *		extension.
  *
- * Core is told file by file, under a lock for which it waits only briefly.
- * This file tells it about a whole database at once, and is more patient.  It
- * may run in a transaction's commit callback, so nothing here allocates,
- * reports or fails.
+ * Core takes one file at a time, under a lock for which it waits only briefly.
+ * This file sets a whole database at once, and tries longer.  It may run in a
+ * transaction's commit callback, so nothing here allocates, reports or fails.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -20,7 +19,7 @@
 #include "fcache/housekeeping.h"
 
 /*
- * Attempts to take the lock, and the pause between two: a tenth of a second in
+ * Attempts to take the lock, and the pause between them: a tenth of a second in
  * all.
  */
 #define LOCK_TRIES    100
@@ -33,7 +32,7 @@ static const char *const words[] = {
 _Static_assert((int) POLICY_DEFAULT == (int) FC_CACHE_POLICY_DEFAULT &&
                    (int) POLICY_KEEP == (int) FC_CACHE_POLICY_KEEP &&
                    (int) POLICY_NONE == (int) FC_CACHE_POLICY_NONE,
-               "two names for the same, in two worlds");
+               "the numbers of a policy agree");
 
 const char *
 bridge_cache_policy_word(CachePolicy policy)
@@ -58,7 +57,7 @@ bridge_cache_policy_of_word(const char *word, CachePolicy *policy_out)
 
 /* Wait a little for the lock; false once all attempts are used up. */
 static bool
-patient(int *tries)
+try_again(int *tries)
 {
 	if (++*tries >= LOCK_TRIES)
 		return false;
@@ -92,7 +91,7 @@ bridge_cache_policy_replace(uint32_t database, const PolicyFile *files,
 		                                     (FcCachePolicy) files[i].policy,
 		                                     round)) == FC_SKIP)
 		{
-			if (!patient(&tries))
+			if (!try_again(&tries))
 				return false;
 		}
 		*unplaced_out += status == FC_FULL;
@@ -101,7 +100,7 @@ bridge_cache_policy_replace(uint32_t database, const PolicyFile *files,
 	while (!fc_cache_policy_forget(cache, database, round) ||
 	       !fc_cache_policy_apply(cache))
 	{
-		if (!patient(&tries))
+		if (!try_again(&tries))
 			return false;
 	}
 	FC_ASSERT(*unplaced_out <= count);

@@ -1,10 +1,10 @@
 /*
  * bridge_cache_policy.h
- *		What the cache is to do with the blocks of a relation: keep, none,
+ *		What the cache should do with the blocks of a relation: keep, none,
  *		default.
  *
- * Plain C, for PostgreSQL's side of the extension.  Without a cache, nothing
- * here has any effect.
+ * For PostgreSQL's side of the extension; includes no headers of PostgreSQL or
+ * core.  Without a cache, nothing here has any effect.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -37,9 +37,9 @@ extern bool bridge_cache_policy_of_word(const char *word,
 
 /*
  * Tell core which files of a database have a policy; all its others have the
- * default. round must differ from that of the last call.  Takes effect at once.
- * *unplaced_out: how many files found no place.  False: not all could be done
- * now, call again.
+ * default.  round must differ from that of the last call.  Takes effect at
+ * once.  *unplaced_out: the number of files for which there was no room.
+ * False: some could not be set now, call again.
  */
 extern bool bridge_cache_policy_replace(uint32_t database,
                                         const PolicyFile *files, uint32_t count,

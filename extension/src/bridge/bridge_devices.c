@@ -1,13 +1,14 @@
 /*
  * bridge_devices.c
- *		The cache files: checking their paths, opening them, reporting on them.
+ *		The cache files: checking their paths, opening them, reporting their
+ *		state.
  *
  * pgflash.cache_file is a list of up to 16 paths; the cache is striped over
  * them.  A mistake in the list (a path listed twice, one inside the data
  * directory) means no cache at all, since someone has to correct the setting.
- * A file that cannot be opened is another matter: a dead drive must not cost
- * more than its share.  The cache then runs on the others, with a WARNING, and
- * the view says what is missing.
+ * But if a file cannot be opened, the cache runs on the others, with a WARNING,
+ * and the view says what is missing: a dead drive must not cost more than its
+ * share.
  *
  * Files stay open, and locked, when the server restarts after a child has
  * crashed; one that was missing is then tried again.
@@ -41,8 +42,8 @@
 static uint32_t device_count;
 static char path[FC_DEVICES_MAX][MAXPGPATH];
 
-/* The last state of each that the log has reported. */
-static FcDeviceState said[FC_DEVICES_MAX];
+/* The last state of each file that the log has reported. */
+static FcDeviceState reported[FC_DEVICES_MAX];
 
 /* ---- judging ------------------------------------------------------------- */
 
@@ -76,7 +77,9 @@ real_path(const char *file, char *out)
 	return true;
 }
 
-/* Return the tablespace that a path is in, as the name of its link, or NULL. */
+/*
+ * Return the tablespace that contains a path, as the name of its link, or NULL.
+ */
 static const char *
 tablespace_around(const char *file)
 {
@@ -210,7 +213,7 @@ bridge_devices_count(void)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Why a file could not be opened, in words, and what to do about it. */
+/* Why a file could not be opened, and what to do about it. */
 typedef struct Complaint
 {
 	char text[MAXPGPATH + 256];
@@ -309,14 +312,14 @@ bridge_devices_open(uint32_t slots_of_each)
 		Assert(problem[i] == FC_DEVICE_FINE || complaint[i].hint != NULL);
 
 		/*
-		 * A dying server releases all its files at once: waiting for one is
+		 * A dying server releases all its files at once, so waiting for one is
 		 * enough.
 		 */
 		if (problem[i] == FC_DEVICE_IN_USE)
 			wait_ms = 0;
 		open += problem[i] == FC_DEVICE_FINE;
-		said[i] = problem[i] == FC_DEVICE_FINE ? FC_DEVICE_IN_SERVICE
-		                                       : FC_DEVICE_ABSENT;
+		reported[i] = problem[i] == FC_DEVICE_FINE ? FC_DEVICE_IN_SERVICE
+		                                           : FC_DEVICE_ABSENT;
 	}
 
 	if (open == 0)
@@ -343,7 +346,7 @@ bridge_devices_direct(void)
 	return true;
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- reporting ----------------------------------------------------------- */
 
 static const char *
 state_words(FcDeviceState state)
@@ -414,12 +417,13 @@ bridge_devices_tick(void)
 		FcDeviceInfo info;
 
 		fc_devices_info(&runtime.cache, i, &info);
-		if (info.state == said[i])
+		if (info.state == reported[i])
 			continue;
-		said[i] = info.state;
+		reported[i] = info.state;
 
 		/*
-		 * When the last one fails, the whole cache does; bridge.c reports that.
+		 * When the last file fails, the whole cache does; bridge_words.c
+		 * reports that.
 		 */
 		if (fc_mode(&runtime.cache, NULL) != FC_OFFLINE)
 			say_state(path[i], info.state);

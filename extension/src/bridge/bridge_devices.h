@@ -1,8 +1,9 @@
 /*
  * bridge_devices.h
- *		The cache files: checking their paths, opening them, reporting on them.
+ *		The cache files: checking their paths, opening them, reporting their
+ *		state.
  *
- * Plain C: neither PostgreSQL's headers nor core's.
+ * Includes neither PostgreSQL's headers nor core's.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -60,7 +61,7 @@ typedef struct BridgeWrites
 	bool limited;              /* is there a budget? */
 	uint64_t left_today_bytes; /* of the budget */
 	uint64_t day_bytes;        /* written in the last 24 hours */
-	double day_seconds;        /* ... for as much of them as is known */
+	double day_seconds;        /* ... as far as they are known */
 } BridgeWrites;
 
 extern uint32_t bridge_device_count(void);

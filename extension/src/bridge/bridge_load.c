@@ -1,20 +1,20 @@
 /*
  * bridge_load.c
- *		Blocks that are read from a relation's file because somebody wants them
- *		in the cache, not because a query needs them now.
+ *		Loading: blocks are read from a relation's file to put them into the
+ *		cache, not because a query needs them now.
  *
  * The order of steps is that of a query's miss (request.c), so nothing else is
- * needed for the block to be the right one: first a ticket from the look-up,
+ * needed to be sure that the block is right: first a ticket from the look-up,
  * then the read, then PostgreSQL's own check of the page, then the fill, which
- * fails if anything has changed since the ticket.  The descriptor has to be of
- * the file that has the name now; descriptors_number() finds that out.  So the
+ * fails if anything has changed since the ticket.  The descriptor must refer to
+ * the file that has the name now, which descriptors_number() checks.  So the
  * relation needs no lock: it may be changed, truncated, rewritten or dropped
  * meanwhile, on a standby by replay.
  *
- * As no query asked for the block, it is neither a hit nor a miss, nor a
- * request for the miss-ratio curve.  The read is one from disk in pgflash_io.
- * In a full set it takes the way of no block that is worth more than one whose
- * last read was long ago (fc_fill_load()).
+ * Since no query asked for the block, it counts neither as a hit nor as a miss,
+ * nor as a request for the miss-ratio curve.  pgflash_io counts the read as one
+ * from disk.  In a full set the block takes the way only of a block that is
+ * worth less than one whose last read was long ago (fc_fill_load()).
  *
  * Queries come first: a block is loaded only while the staging ring is at most
  * half full, and while half of the accumulated write budget is left.
@@ -42,7 +42,7 @@
 /* The accumulated write budget is at most five minutes' worth. */
 #define BUDGETS_IN_A_DAY (24 * 60 / 5)
 
-_Static_assert(BRIDGE_LOAD_HEATS == FC_HEATS, "heats are core's");
+_Static_assert(BRIDGE_LOAD_HEATS == FC_HEATS, "heats are the same as in core");
 _Static_assert(PATHS_MAX <= BRIDGE_LOAD_PATH, "a path fits");
 
 /* The run that this process is loading. */
@@ -159,7 +159,10 @@ plan_run(int fd, OpenFile *file, const BridgeLoadRun *wanted, unsigned count,
 		out->looked++;
 		status = fc_read_ticket(&runtime.cache, &file->file, block, ticket);
 
-		/* Perhaps truncated meanwhile: retry once with the current number. */
+		/*
+		 * The file may have been truncated meanwhile: retry once with the
+		 * current number.
+		 */
 		if (status == FC_STALE && descriptors_number(fd, file))
 			status = fc_read_ticket(&runtime.cache, &file->file, block, ticket);
 		if (status == FC_MISS)
@@ -171,7 +174,7 @@ plan_run(int fd, OpenFile *file, const BridgeLoadRun *wanted, unsigned count,
 	}
 }
 
-/* The blocks that the file has from there on, up to count. */
+/* The number of blocks in the file from this one on, at most count. */
 static unsigned
 blocks_left(int fd, uint32_t first, unsigned count)
 {
@@ -244,7 +247,7 @@ fill_one(unsigned number)
 	FcTicket ticket = run.plan.ticket[number];
 	unsigned block = run.plan.block[number];
 
-	/* Negative control: what happens if the ticket is taken too late. */
+	/* Negative control: the ticket is taken too late. */
 	if (FC_BROKEN(LOAD_TICKET) &&
 	    fc_read_ticket(&runtime.cache, &run.file->file, ticket.block,
 	                   &ticket) != FC_MISS)

@@ -1,9 +1,9 @@
 /*
  * bridge_load.h
- *		Blocks that are read from a relation's file because somebody wants them
- *		in the cache, not because a query needs them now.
+ *		Loading: blocks are read from a relation's file to put them into the
+ *		cache, not because a query needs them now.
  *
- * Plain C: neither PostgreSQL's headers nor core's.
+ * Includes neither PostgreSQL's headers nor core's.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -44,10 +44,10 @@ typedef struct BridgeLoadRun
 
 _Static_assert(BRIDGE_LOAD_BLOCKS <= 32, "a run's blocks fit");
 
-/* What became of the blocks of a run. */
+/* What was done with the blocks of a run. */
 typedef struct BridgeLoad
 {
-	unsigned looked;  /* at so many that are wanted, to the end of the file */
+	unsigned looked;  /* wanted blocks looked up, to the end of the file */
 	unsigned cached;  /* before */
 	unsigned loaded;  /* put into the cache */
 	unsigned refused; /* not put there: see pgflash_cache */

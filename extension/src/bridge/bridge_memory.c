@@ -1,11 +1,11 @@
 /*
  * bridge_memory.c
- *		What the hooks share: the cache, advice and accounting in shared memory.
+ *		What hooks share: the cache, advice and accounting in shared memory.
  *
- * The hooks know nothing of PostgreSQL's shared memory (shmem.c), nor of when
- * the number of processes becomes known: this file tells them.  The cache
- * starts last and ends first, since its end reads one of the server's files
- * once more (bridge_restart.c), and that read is counted.
+ * Hooks know nothing of PostgreSQL's shared memory (shmem.c), nor when the
+ * number of processes becomes known; this file tells them.  The cache starts
+ * last and ends first, since its end reads one of the server's files again
+ * (bridge_restart.c), and that read is counted.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -122,7 +122,7 @@ request_cache(void)
 	compat_request_wait_event(BRIDGE_WAIT_EVENT);
 }
 
-/* No longer wanted if it could not be opened before a crash. */
+/* 0 if it could not be opened before a crash. */
 static size_t
 cache_size_bytes(void)
 {
@@ -139,7 +139,7 @@ static void
 end_cache(bool for_good)
 {
 	/*
-	 * for_good is also false when a postmaster ends because it could not go on.
+	 * for_good is also false when a postmaster ends because it cannot continue.
 	 */
 	if (for_good || proc_exit_inprogress)
 		bridge_end(for_good);

@@ -6,9 +6,9 @@
  * A file system that is mounted again may have lost what was not synced,
  * although its files still have the same times.  So the identity of the mounts
  * is part of the boot that saved memory belongs to.  Before Linux 6.8 a mount
- * has no number of its own, and the device's must do.  A tablespace on the data
- * directory's own file system changes nothing; one on another file system,
- * created or dropped since the start, looks like a mount.
+ * has no number of its own, so the device's is used.  A tablespace on the data
+ * directory's own file system changes nothing; one on another file system that
+ * was created or dropped since the start looks like a new mount.
  *
  * Runs in the postmaster, whose working directory is the data directory, at its
  * start and at its end.
@@ -31,10 +31,7 @@
 
 #define TABLESPACES "pg_tblspc"
 
-/*
- * Perhaps newer than the headers: asks for a mount number that is never used
- * again.
- */
+/* Asks for a mount number that is never used again; the headers may lack it. */
 #define MOUNT_ID_UNIQUE 0x4000U
 
 /* Spreads consecutive numbers, so that sums of several differ. */
@@ -81,7 +78,7 @@ mount_of(const char *path)
 	if ((status.stx_mask & MOUNT_ID_UNIQUE) != 0)
 		return status.stx_mnt_id;
 
-	/* A volume that has another device number now has been mounted again. */
+	/* If a volume has another device number now, it was mounted again. */
 	return FC_BROKEN(DEVICE_NUMBER)
 	           ? 0
 	           : makedev(status.stx_dev_major, status.stx_dev_minor);

@@ -11,15 +11,12 @@
 #include <stdint.h>
 
 /*
- * A number that changes when a file system of the data is mounted again; 0
+ * A number that changes when a file system that holds data is mounted again; 0
  * before Linux 6.8, where mounts cannot be distinguished.
  */
 extern uint64_t bridge_mounts_id(void);
 
-/*
- * Sync everything written to them; false, with errno, if that failed for some
- * of it.
- */
+/* Sync everything written to them; false, with errno, if any of it failed. */
 extern bool bridge_mounts_sync(void);
 
 #endif

@@ -5,15 +5,14 @@
  * The worker changes the size in steps short enough to answer a signal in
  * between:
  *
- *	grow	first reserve room in all cache files; only then core begins.  If
- *			there is no room, everything stays as it was, and this is reported
- *			once.
+ *	grow	first reserve room in all cache files; only then does core begin.
+ *			If there is no room, nothing changes, and this is reported once.
  *	shrink	core begins; once no process writes the slots to be removed, the
  *			files are cut off, piece by piece.
  *
- * Between steps nothing is remembered except in shared memory and in the size
- * of the files, so a new worker continues where a killed one stopped.  A file
- * that is larger than core requires is cut off, whatever left it so.
+ * The only state between steps is in shared memory and in the size of the
+ * files, so a new worker continues where a killed one stopped.  A file that is
+ * larger than core requires is cut off, whatever the reason.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -79,7 +78,7 @@ bridge_resize_begin_with(const FcConfig *config)
 	return each * config->device_count;
 }
 
-/* The setting in slots of each file; 0 if it is not possible. */
+/* The setting, in slots of each file; 0 if that size is impossible. */
 static uint32_t
 wanted_of_each(const FcConfig *config)
 {
@@ -127,10 +126,7 @@ trim_files(const FcConfig *config, uint32_t each)
 	return any_more;
 }
 
-/*
- * Reserve some more room.  True if all files have it; otherwise there is more
- * to do.
- */
+/* Reserve some more room.  True once all files have enough. */
 static bool
 extend_files(const FcConfig *config, uint32_t each, bool *failed_out)
 {
@@ -156,7 +152,7 @@ extend_files(const FcConfig *config, uint32_t each, bool *failed_out)
 	return true;
 }
 
-/* Start to grow or shrink from now to the wanted size, or say why not. */
+/* Begin to grow or shrink from now to the wanted size, or report why not. */
 static bool
 begin(const FcConfig *config, uint32_t now, uint32_t wanted)
 {

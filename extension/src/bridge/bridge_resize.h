@@ -13,12 +13,12 @@
 #include "fcache/life.h"
 
 /*
- * The size to lay out a cache with: that of the setting, as far as cache files
- * that are already open have room.
+ * The size for laying out a cache: the setting, limited to the room in cache
+ * files that are already open.
  */
 extern uint32_t bridge_resize_begin_with(const FcConfig *config);
 
-/* Why the size does not follow the setting; NULL if it does, or is about to. */
+/* Why the size does not follow the setting; NULL if it does, or soon will. */
 extern const char *bridge_resize_reason(uint32_t each_max);
 
 /* One step towards the setting; true if there is more to do at once. */

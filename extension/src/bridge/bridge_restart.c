@@ -8,22 +8,23 @@
  * then valid.  Its name contains the user and the data directory.  It is
  * created with O_EXCL, for its owner only (0600), and its space is reserved at
  * once: /dev/shm may be small (64 MB in a container), and a page that cannot be
- * had later is a SIGBUS.  An object found under the name is used only if it is
- * a plain one of ours that no other user may write.  If there is no such
- * memory, the cache is in PostgreSQL's, and is cold after a crash.
+ * allocated later raises SIGBUS.  An object found under the name is used only
+ * if it is a plain one of ours that no other user may write.  If there is no
+ * such memory, the cache is in PostgreSQL's shared memory, and is cold after a
+ * crash.
  *
  * The server and all its children share a lock (flock) on the memory, which
- * ends with the last of them.  So pgflash memory remove knows what is in use,
- * in whatever container it runs.
+ * ends with the last of them.  So the command pgflash memory remove can tell
+ * which memory is in use, even by another container.
  *
- * No other server uses the memory: by then the cache files are locked, and that
- * lock is held until the last child of a killed server is gone.
+ * No other server uses the memory, because the cache files are locked first,
+ * and that lock is held until the last child of a killed server is gone.
  *
  * A map may be read after a reboot, so it is saved only if everything that the
  * server wrote is on disk: after a shutdown of a server that has always synced.
  * Otherwise flash would keep what the disk has lost.  A server that is shut
  * down in recovery may not have synced what it wrote since its last
- * restartpoint; then we do.
+ * restartpoint; then we sync it.
  *
  * A map is trusted only while the control file is byte for byte as it was when
  * the map was saved, and memory only while the control file is as the memory's
@@ -31,7 +32,7 @@
  * flash was not mounted, or the library not loaded.  If that run ended in a
  * power failure, or a file system lost its last changes, a write can be on disk
  * without its change time, and recovery may never touch the file again: the
- * stamps of stamp.c would not tell.
+ * stamps of stamp.c would not reveal that.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -59,7 +60,7 @@
 #include "hooks/volume.h"
 #include "settings.h"
 
-/* For some hundred blocks: a device that takes longer has stalled. */
+/* To write some hundred blocks; a device that takes longer has stalled. */
 #define FLUSH_NS 5000000000ULL
 
 /* No living process holds the lock for this long. */
@@ -72,7 +73,7 @@ static char name[64];
 static int fd = -1;
 static void *reserved;
 static size_t reserved_size;
-static bool reserved_is_zeros; /* created by us, no cache laid out in it yet */
+static bool reserved_is_zeros; /* new, no cache laid out in it yet */
 
 /* A cache was started in it. */
 static bool used;
@@ -176,10 +177,7 @@ lock_memory(void)
 	return false;
 }
 
-/*
- * Map the memory of this name; false if there is none, or none that can be
- * used.
- */
+/* Map the memory of this name; false if there is none, or it cannot be used. */
 static bool
 open_old(size_t size)
 {
@@ -196,8 +194,8 @@ open_old(size_t size)
 		fd = -1;
 
 		/*
-		 * This fails if it is not ours; if it works, its owner could not have
-		 * used it.
+		 * This fails if it is not ours.  If it succeeds, its owner could not
+		 * have used the memory.
 		 */
 		(void) shm_unlink(name);
 		return false;
@@ -286,7 +284,7 @@ bridge_restart_reserve(size_t size)
 	return true;
 }
 
-/* Zero the memory, with its space still reserved. */
+/* Make the memory all zeros, and keep its space reserved. */
 static bool
 empty_reserved(void)
 {
@@ -355,14 +353,14 @@ bridge_restart_reason(void)
 	return words(start);
 }
 
-/* Use an earlier life's cache, if it can be trusted. */
+/* Continue with an earlier life's cache, if it can be trusted. */
 static bool
 revive(FcCache *cache, const FcConfig *config, FcDevice *devices,
        const FcIdentity *identity, uint64_t life)
 {
 	FcStart how = fc_revive(cache, reserved, config, devices, identity, life);
 
-	/* The earlier finding is more precise than "nothing". */
+	/* The first reason is more precise than "nothing". */
 	if (how != FC_START_NOTHING)
 		start = how;
 	return how == FC_START_MEMORY;
@@ -382,13 +380,12 @@ bridge_restart_release(void)
 }
 
 /*
- * A change within the same tick of the file system's clock as the server's last
- * one would leave ctime as it is: let the tick pass.  File systems that keep
- * only whole seconds, or every other one, are recognized by a time without
- * nanoseconds.
+ * Wait until the file system's clock ticks: a change in the same tick as the
+ * server's last one would not change ctime.  File systems that keep only whole
+ * seconds, or every other one, are recognized by a time without nanoseconds.
  */
 static void
-let_tick_pass(void)
+wait_for_tick(void)
 {
 	struct stat status;
 	bool whole_seconds =
@@ -397,7 +394,7 @@ let_tick_pass(void)
 	pg_usleep(whole_seconds ? 2100000L : 20000L);
 }
 
-/* Save the map, and let the memory go, unless the log says why not. */
+/* Save the map, and release the memory; if that is impossible, log why. */
 static void
 save_map(FcCache *cache, const FcCheckpoint *checkpoint, bool in_recovery)
 {
@@ -413,7 +410,9 @@ save_map(FcCache *cache, const FcCheckpoint *checkpoint, bool in_recovery)
 	}
 	if (in_recovery && !FC_BROKEN(RECOVERY_SYNC) && !bridge_mounts_sync())
 	{
-		/* The data to be synced may be lost, and then is not in the files. */
+		/*
+		 * Data that could not be synced may be lost, so the files may lack it.
+		 */
 		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: the "
 		                     "data files could not be synced: %m"),
 		              errdetail("The cache will be cold.")));
@@ -441,8 +440,8 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	if (!setting_warm_restart)
 	{
 		/*
-		 * Flash has worn all the same.  If the device hangs, waiting would not
-		 * end.
+		 * Record the wear in any case, unless the device hangs: waiting would
+		 * not end.
 		 */
 		if (in_order && fc_writer_flush(cache, FLUSH_NS) == FC_OK)
 			fc_wear_end(cache);
@@ -450,7 +449,8 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	}
 
 	/*
-	 * A mistake in pg_hba.conf, or a port in use, must not cost a warm cache.
+	 * A server that fails to start, for a mistake in pg_hba.conf or a port in
+	 * use, must not lose a warm cache.
 	 */
 	if (fc_map_load_leave(cache) == FC_OK)
 	{
@@ -459,7 +459,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		return;
 	}
 
-	/* After any other end the cache lives on in memory. */
+	/* After any other end the cache remains in memory. */
 	if (!in_order || !read_checkpoint(&checkpoint, &state) ||
 	    (state != DB_SHUTDOWNED && state != DB_SHUTDOWNED_IN_RECOVERY))
 		return;
@@ -468,9 +468,9 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		                     "wrote are cached: flash was too slow")));
 
 	/*
-	 * The writer ended before the last checkpoint, and the last of what that
-	 * wrote is staged.  If the device does not accept it, saving the map would
-	 * wait forever.
+	 * The writer ended before the last checkpoint, so the last blocks of that
+	 * are still staged.  If the device does not accept them, saving the map
+	 * would wait forever.
 	 */
 	if (fc_mode(cache, NULL) != FC_OFFLINE &&
 	    fc_writer_flush(cache, FLUSH_NS) != FC_OK)
@@ -480,7 +480,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		return;
 	}
 	fc_wear_end(cache);
-	let_tick_pass();
+	wait_for_tick();
 	save_map(cache, &checkpoint, state == DB_SHUTDOWNED_IN_RECOVERY);
 }
 
@@ -512,7 +512,7 @@ bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
 		FcStart map =
 			known ? fc_map_load_begin(cache, &identity) : FC_START_UNREADABLE;
 
-		/* Unless the memory that was found has given the reason. */
+		/* The memory that was found may have given a better reason. */
 		if (map == FC_START_MAP || start <= FC_START_MAP)
 			start = map;
 	}

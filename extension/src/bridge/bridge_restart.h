@@ -15,8 +15,7 @@
 
 /*
  * Reserve memory for the cache that outlives the server.  False: there is none,
- * and the cache has to be in the server's own.  Call it in the postmaster,
- * once.
+ * and the cache must be in the server's own.  Call it in the postmaster, once.
  */
 extern bool bridge_restart_reserve(size_t size);
 
@@ -31,7 +30,7 @@ extern bool bridge_restart_create(FcCache *cache, void *memory,
 /*
  * The postmaster ends.  in_order: all its children are gone; after a clean
  * shutdown the map is saved, and nothing stays in memory.  If the server ended
- * before anyone used the cache, the map that it found is left as it is.
+ * before the cache was used, the map that it found is left unchanged.
  */
 extern void bridge_restart_end(FcCache *cache, bool in_order);
 

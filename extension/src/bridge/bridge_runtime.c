@@ -1,10 +1,9 @@
 /*
  * bridge_runtime.c
- *		Fills in what hooks have at hand.
+ *		Fills in what hooks use (runtime.h).
  *
- * Hooks know nothing of PostgreSQL: they read a few of its variables through
- * pointers that are put into runtime here, in the postmaster; children inherit
- * them.
+ * Hooks know nothing of PostgreSQL.  They read a few of its variables through
+ * pointers, which are set here in the postmaster; children inherit them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -1,6 +1,6 @@
 /*
  * bridge_runtime.h
- *		What hooks have at hand (runtime.h), for PostgreSQL's side.
+ *		What hooks use (runtime.h), for PostgreSQL's side.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 /*
- * Fill in what is known about this server; in the postmaster, before anything
- * else.
+ * Fill in what hooks need to know about this server; in the postmaster, before
+ * anything else.
  */
 extern void bridge_runtime_fill(void);
 

@@ -118,7 +118,7 @@ bridge_io_engine(void)
 	return fc_reader_engine(&runtime.cache);
 }
 
-/* All data files are alike: the kernel answers for all of them or for none. */
+/* One file is enough: the kernel answers for all data files or for none. */
 const char *
 bridge_page_cache_check(void)
 {

@@ -1,8 +1,8 @@
 /*
  * bridge_views.h
- *		What SQL asks about the cache; about its devices, in bridge_devices.h.
+ *		What SQL asks about the cache; bridge_devices.h has its devices.
  *
- * Plain C: neither PostgreSQL's headers nor core's.  All functions may be
+ * Includes neither PostgreSQL's headers nor core's.  All functions may be
  * called without a cache, and then return zero, or why there is none.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -60,7 +60,7 @@ extern const char *bridge_mode(const char **reason_out);
 /* Why the cache started warm or cold. */
 extern const char *bridge_start_reason(void);
 
-/* A counter of core's, by name; false if there is none of that name. */
+/* A counter of core, by name; false if there is none of that name. */
 extern bool bridge_counter(const char *name, uint64_t *value_out);
 
 extern void bridge_histogram(BridgeTimer timer, BridgeHistogram *out);
@@ -90,7 +90,7 @@ extern BridgeSize bridge_size(void);
 
 /* Why the size is not that of the setting; NULL if it is. */
 extern const char *bridge_size_reason(void);
-extern uint32_t bridge_slot_count(void); /* that may be in use */
+extern uint32_t bridge_slot_count(void); /* that may be used */
 extern uint32_t bridge_used_slots(void);
 extern size_t bridge_metadata_bytes(void);
 extern uint32_t bridge_file_count(void);

@@ -1,13 +1,13 @@
 /*
  * bridge_words.c
- *		What is reported about the cache: why there is none, its mode, failures.
+ *		Reports about the cache: why there is none, its mode, failures.
  *
- * Core answers with statuses and counts what happens to it; hooks must not
- * report at all.  Here both become words, in the log (written by the worker,
- * each kind of event only the first time) and in the views.
+ * Core returns statuses and counts events; hooks must not report at all.  Here
+ * both become words, in the log (written by the worker, each kind of event only
+ * the first time) and in the views.
  *
- * The process that reports remembers what was reported.  That is the worker, so
- * a restarted worker reports it again.
+ * The worker remembers what it has reported, so a restarted worker reports it
+ * again.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -197,7 +197,7 @@ say_foreign(void)
 	                 "files or changes their attributes.")));
 }
 
-/* Report something that should not happen, the first time that it does. */
+/* Report an event that should not happen, the first time that it does. */
 static void
 say_first(FcCounter counter, const char *what, const char *hint)
 {

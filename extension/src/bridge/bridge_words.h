@@ -1,6 +1,6 @@
 /*
  * bridge_words.h
- *		What is reported about the cache.  For bridge*.c alone.
+ *		Reports about the cache.  For bridge*.c alone.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -4,14 +4,14 @@
  *
  * A process that puts a block into the cache leaves it in the staging ring.
  * This process copies it to the cache file, so that no query waits for a flash
- * write.  While the writer is away, the cache serves what it has, and admits no
+ * write.  While there is no writer, the cache serves what it has, and admits no
  * new blocks once the ring is full.
  *
  * It waits inside core, not on its latch, since the processes that fill the
- * ring wake it without knowing PostgreSQL; its SIGTERM handler does the same.
+ * ring wake it without using PostgreSQL; its SIGTERM handler does the same.
  *
- * When told to stop, it writes staged blocks for a limited time; blocks that
- * are not on flash by then are forgotten.
+ * When told to stop, it writes staged blocks for a limited time.  Blocks that
+ * are not on flash by then are dropped.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -45,7 +45,7 @@
 /* At the end, write staged blocks for this long. */
 #define DRAIN (2000 * MS)
 
-/* Core's; this process is the writer. */
+/* Core's writer, which is this process. */
 static FcWriter *writer;
 
 PGDLLEXPORT void pgflash_writer_main(Datum argument);
@@ -100,10 +100,7 @@ pgflash_writer_main(Datum argument)
 			CHECK_FOR_INTERRUPTS();
 			fc_writer_run(writer, REST);
 		}
-		/*
-		 * Blocks not written in time are lost to the cache, but nothing else
-		 * is.
-		 */
+		/* Only the cache loses blocks that were not written in time. */
 		if (fc_writer_drain(writer, DRAIN) == FC_OK)
 			(void) fc_writer_end(writer, 0);
 		pgstat_report_wait_end();

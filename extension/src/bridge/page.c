@@ -8,11 +8,11 @@
  * may be right.  A cache that kept it would make the mistake permanent, so the
  * same check is made here before a block from the disk is cached.
  *
- * The rule is PostgreSQL's own (PageIsVerified), and includes all-zero pages,
- * by which a file is extended.  Two things differ.  With
- * ignore_checksum_failure PostgreSQL would accept a wrong page; it is still not
- * worth keeping.  And nothing is reported, since hooks call this, and
- * PostgreSQL is about to report it.
+ * The rule is PostgreSQL's own (PageIsVerified), and accepts all-zero pages, by
+ * which a file is extended.  Two things differ.  With ignore_checksum_failure
+ * PostgreSQL would accept a wrong page, which is still not worth caching.  And
+ * nothing is reported, since this is called from hooks, and PostgreSQL is about
+ * to report it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

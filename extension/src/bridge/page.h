@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 /*
- * May be called where nothing may fail.  Changes the page for a moment, so no
- * one else may be looking at it; block counts from the beginning of the fork.
+ * May be called where nothing may fail.  Changes the page for a moment, so
+ * nothing else may read it meanwhile; block counts from the beginning of the
+ * fork.
  */
 extern bool page_valid(void *page, uint32_t block);
 
