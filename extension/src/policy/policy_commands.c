@@ -3,11 +3,11 @@
  *		The effect of other commands on cache policies.
  *
  * A rewrite gives a relation another file, partitions are attached and
- * detached, relations and whole databases are dropped.  Instead of knowing each
- * case, the commit of any command that may be one wakes the worker, which looks
- * at the database as it is then.
+ * detached, relations and whole databases are dropped.  We do not handle each
+ * case: the commit of any command that may do so wakes the worker, which then
+ * examines the database.
  *
- * Two commands need more, since they give an index's name to another index:
+ * Two commands need more, since they give an index's name to another index; see
  * policy_indexes.c.
  *
  * Whether the server has any policy is checked when the change takes effect:
@@ -68,7 +68,7 @@ may_move_files(Node *command)
 	}
 }
 
-/* watch: NULL if the command replaces no index. */
+/* Run a command.  watch is NULL if it replaces no index. */
 static void
 run(PolicyWatch *watch, PlannedStmt *statement, const char *query,
     bool read_only_tree, ProcessUtilityContext context,
@@ -117,7 +117,7 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	if (IsTransactionState())
 		policy_wake_at_commit(list);
 	else if (list || policy_needed())
-		policy_wake(MyDatabaseId); /* its last commit is done */
+		policy_wake(MyDatabaseId); /* the command's last commit is done */
 }
 
 void

@@ -1,13 +1,13 @@
 /*
  * policy_indexes.c
- *		Indexes that are replaced by others: the row of one moves to the other.
+ *		Indexes that commands replace by others: the row moves to the new index.
  *
- * A row holds its relation's OID, which survives nearly everything that is done
- * to a relation.  But REINDEX CONCURRENTLY, and ALTER TABLE where it changes an
- * indexed column's type, build another index, which takes over the old one's
- * name but has another OID.  To the user it is the same index.
+ * A row holds its relation's OID, which nearly no command changes.  But REINDEX
+ * CONCURRENTLY, and ALTER TABLE where it changes an indexed column's type,
+ * build another index, which takes over the old one's name but has another OID.
+ * To the user it is the same index.
  *
- * ALTER TABLE holds the table exclusively.  The indexes that it drops are noted
+ * ALTER TABLE locks the table exclusively.  The indexes that it drops are noted
  * while they have their names.  When it is done, their rows move to the indexes
  * that now have these names on the same tables.
  *
@@ -16,11 +16,10 @@
  * and once when they have taken over the old ones' names.  At the first of
  * these commits it holds locks that prevent renaming of what it works on, and
  * the table's indexes are noted.  Before every later commit we check which
- * names have passed to other indexes, and move the rows in that very
- * transaction.  It holds the lock that any session which sets a policy holds
- * until its own commit.  So a policy set before the swap is moved along.  A
- * session that comes later sees the swap, and so sees that the index it was
- * given no longer has that name.
+ * names other indexes have taken over, and move the rows in the same
+ * transaction.  It holds the lock that a session which sets a policy also holds
+ * until its commit.  So a policy set before the swap is moved.  A later session
+ * sees the swap, and so sees that its index no longer has that name.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -42,7 +41,7 @@
 #include "policy/relation_policy.h"
 
 static object_access_hook_type previous_access;
-static PolicyWatch *watch; /* that of the innermost command with one; or NULL */
+static PolicyWatch *watch; /* of the innermost command that has one, or NULL */
 
 /* ---- which index has the place ------------------------------------------- */
 
@@ -98,7 +97,7 @@ policy_index_now(const PolicyIndex *noted)
 
 /* ---- what a command replaces --------------------------------------------- */
 
-/* Switch to memory that survives the command's own commits. */
+/* Switch to memory that outlives the command's own commits. */
 static MemoryContext
 use_memory(void)
 {
@@ -130,7 +129,7 @@ note_created(Oid relation)
 	MemoryContextSwitchTo(before);
 }
 
-/* A new object is not visible yet here; not even its table is known. */
+/* A new object is not visible here yet, so not even its table is known. */
 static void
 object_access(ObjectAccessType access, Oid class, Oid object, int column,
               void *argument)
@@ -159,9 +158,7 @@ note_indexes_of(Oid table_number)
 		table_close(table, NoLock);
 }
 
-/*
- * Note the tables with new indexes, one after another: earlier tables are done.
- */
+/* Note the tables with new indexes as they appear; earlier tables are done. */
 static void
 note_tables(void)
 {

@@ -1,12 +1,12 @@
 /*
  * policy_plan.c
- *		From the rows of a database to the files that get a policy.
+ *		The plan of a database: which files get a policy, by its rows.
  *
  * There are two steps.  Relations: those with a row, and the partitions below a
  * partitioned one, tables and indexes alike, unless a row of their own says
  * otherwise.  Files: each relation's current relfilenumber, and those of its
  * TOAST table and that table's index, which follow it.  Then the whole database
- * is handed to core at once: files that are not in the plan have the default.
+ * is passed to core at once: files that are not in the plan get the default.
  *
  * The catalogs are read as they are now, without locks on the relations.  A
  * relation that is being rewritten may still show its old file; the commit that
@@ -80,7 +80,8 @@ policy_plan_relations(Oid table)
 	ListCell *cell;
 
 	/*
-	 * First all relations that have a row of their own, then those below them.
+	 * First note all relations that have a row of their own, then those below
+	 * them.
 	 */
 	foreach (cell, rows)
 	{
@@ -180,7 +181,7 @@ policy_plan(Oid table)
 	HASH_SEQ_STATUS walk;
 	PlannedRelation *planned;
 
-	/* No plan overtakes a later one; on a standby nobody writes rows. */
+	/* The lock keeps plans in order; on a standby no rows are written. */
 	Assert(!OidIsValid(table) || TransactionStartedDuringRecovery() ||
 	       CheckRelationOidLockedByMe(table, POLICY_TABLE_LOCK, true));
 	plan->count = 0;

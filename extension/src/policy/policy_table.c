@@ -3,14 +3,14 @@
  *		The rows that say which policy a relation has: pgflash_cache_policies.
  *
  * The table belongs to the extension and exists in each database that has it.
- * It is registered with pg_dump as one whose rows are the user's.  Users change
- * it only through pgflash_set_cache_policy(), which has checked their rights.
- * So it is read and written here directly, not by SQL, which would run with
- * someone's search_path and rights.
+ * It is registered with pg_dump as a table of user data.  Users change it only
+ * through pgflash_set_cache_policy(), which has checked their rights.  So it is
+ * read and written here directly, not by SQL, which would run with a user's
+ * search_path and rights.
  *
  * A writer holds POLICY_TABLE_LOCK until the end of its transaction, so no
- * other session's uncommitted rows are visible, except for rows that a restore
- * loads.  Those may duplicate a relation's row; then the later one counts.
+ * other session has uncommitted rows, except for rows that a restore loads.
+ * Those may duplicate a relation's row; then the later one counts.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -3,19 +3,20 @@
  *		Wakes the launcher when policies, or files with one, may have changed.
  *
  * The launcher (policy_worker.c) sleeps most of the time.  A session that
- * commits a change that may have moved files leaves the database's OID here and
- * wakes the launcher.  All of that is done in words of shared memory that are
- * changed one by one, without a lock, since a commit must neither wait nor
- * fail.  A superfluous wake-up costs a visit.
+ * commits a change that may have moved files stores the database's OID here and
+ * wakes the launcher.  This uses words of shared memory that are changed one by
+ * one, without a lock, since a commit must neither wait nor fail.  A
+ * superfluous wake-up costs a visit.
  *
- * Memory orders: a word is left by a full barrier before the launcher's number
- * is read, and the launcher stores its number before it takes words, by full
- * barriers, too.  So one of the two sees the other.
+ * Memory orders: a session stores a word, then, after a full barrier, reads the
+ * launcher's number.  The launcher stores its number, then, after a full
+ * barrier, takes words.  So one of the two sees the other.
  *
- * While no database has a policy, nobody needs to be woken.  That is known once
- * all databases have been visited, and ends for good with the first policy.
+ * While no database has a policy, the launcher need not be woken.  That is
+ * known once all databases have been visited, and ends for good with the first
+ * policy.
  *
- * Without a cache this memory does not exist, and every function here has no
+ * Without a cache this memory does not exist, and no function here has any
  * effect.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -32,7 +33,7 @@
 #include "server/shmem.h"
 
 /*
- * How many databases can be woken between two looks; if there are more, all are
+ * As many databases can be woken between two looks; if there are more, all are
  * woken.
  */
 #define WOKEN_MAX 16
@@ -102,9 +103,10 @@ policy_round(void)
 }
 
 /*
- * Read without a barrier, after the commit: its locks are full barriers, as are
- * policy_need() and the commit of the session that calls it.  So either we see
- * the need, or the visit that it leads to sees what we committed.
+ * Read after the commit, without a barrier: the commit's locks are full
+ * barriers, as are policy_need() and the commit of the session that calls it.
+ * So either we see the need, or the visit that follows it sees what we
+ * committed.
  */
 bool
 policy_needed(void)

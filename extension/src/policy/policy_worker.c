@@ -1,28 +1,28 @@
 /*
  * policy_worker.c
- *		Keeps policies in force, whatever happens: after a restart, a rewrite, a
- *		restore, and on a standby.
+ *		Keeps policies in force: after a restart, a rewrite, a restore, and on a
+ *		standby.
  *
  * Policies are stored in databases, and a process can read only one database in
  * its life.  So a launcher sends visitors (visits.c) into those that have the
- * extension, which it finds out from outside (outside.c).  A visitor reads the
- * rows, makes a plan (policy_plan.c), carries it out, and exits.
+ * extension, which it detects from outside (outside.c).  A visitor reads the
+ * rows, makes a plan (policy_plan.c), applies it, and exits.
  *
- * When a database is looked at:
+ * A database is visited:
  *	- after the start of the server, as soon as possible;
  *	- when woken by a commit that may have moved files (policy_wake.c): at
  *	  once, but not twice within a second, or WOKEN_S_MAX with many databases;
  *	- otherwise every LOOK_S;
  *	- if it could not be read, or its visitor returned nothing: after AGAIN_S,
- *	  and after twice as long each time that it happens again.
- * With many databases all of that becomes slower, so that there is less than
- * one look a second.  All of it uses a clock that is never set: if the server's
- * is set back by an hour, a rewrite must not wait for an hour.
+ *	  and then after twice as long each time.
+ * With many databases all intervals become longer, so that there is less than
+ * one visit a second.  They are measured by the monotonic clock: if the
+ * server's clock is set back by an hour, a rewrite must not wait for an hour.
  *
- * Between looks the launcher sleeps.  It waits only a moment for a visitor
- * before it goes on, so no database delays another.  It starts as soon as
- * databases can be read, on a standby as well.  There nothing wakes it and
- * nothing is written; it notices a replayed rewrite at the next look.
+ * Between looks the launcher sleeps.  It waits only a moment for a visitor, so
+ * no database delays another.  It starts as soon as databases can be read, on a
+ * standby as well.  There nothing wakes it and nothing is written; it notices a
+ * replayed rewrite at the next visit.
  *
  * A plan of a dropped database stays in core's memory until the launcher next
  * reads the list.
@@ -62,8 +62,8 @@
 #define AGAIN_S 5
 
 /*
- * A visit takes some milliseconds; if it takes longer than this, something else
- * holds it up.
+ * A visit takes some milliseconds; if it takes longer than this, something
+ * delays it.
  */
 #define LIMIT_MS 20000
 
@@ -79,30 +79,30 @@ typedef enum Visit
 } Visit;
 
 /* The number of files without a place that was last logged. */
-static pg_atomic_uint32 *unplaced_said;
+static pg_atomic_uint32 *unplaced_reported;
 
 /* ---- shared memory ------------------------------------------------------- */
 
 static size_t
 shared_size_bytes(void)
 {
-	return sizeof(*unplaced_said);
+	return sizeof(*unplaced_reported);
 }
 
 static void
 start_shared(void *memory)
 {
-	unplaced_said = memory;
-	pg_atomic_init_u32(unplaced_said, 0);
+	unplaced_reported = memory;
+	pg_atomic_init_u32(unplaced_reported, 0);
 }
 
 /* ---- the visitor --------------------------------------------------------- */
 
 /* Report files that cannot be distinguished whenever their number changes. */
 static void
-say_unplaced(uint32 unplaced)
+report_unplaced(uint32 unplaced)
 {
-	if (pg_atomic_exchange_u32(unplaced_said, unplaced) != unplaced &&
+	if (pg_atomic_exchange_u32(unplaced_reported, unplaced) != unplaced &&
 	    unplaced > 0)
 		ereport(WARNING,
 		        (errmsg("pgflash: %u files have no cache policy, since too "
@@ -120,13 +120,13 @@ carry_out(Oid table)
 
 	if (!policy_plan_apply(policy_plan(table), &unplaced))
 		return VISIT_FAILED;
-	say_unplaced(unplaced);
+	report_unplaced(unplaced);
 	return OidIsValid(table) ? VISIT_DONE : VISIT_STRANGER;
 }
 
 /*
- * Never wait for the table: a session that holds its lock has a plan of its own
- * to carry out.
+ * Never wait for the table: a session that holds its lock applies a plan of its
+ * own.
  */
 static Visit
 visit(void)
@@ -259,9 +259,9 @@ take_list(List *databases, List *with_policies)
 }
 
 /*
- * First read what core knows, then the list: so a database created in between
- * is not mistaken for a dropped one.  Returns in how many seconds to read the
- * list again.
+ * Read what core knows first, then the list, so that a database created in
+ * between is not mistaken for a dropped one.  Returns the seconds after which
+ * to read the list again.
  */
 static int64
 read_list(void)
@@ -314,7 +314,7 @@ send_visitor(Oid database, Oid owner)
 	return sent == VISIT_SENT;
 }
 
-/* If all have answered, and none has a policy, nobody needs to be woken. */
+/* If all have answered, and none has a policy, sessions need not wake us. */
 static void
 judge_need(void)
 {
@@ -330,11 +330,11 @@ judge_need(void)
 		        (errmsg_internal("pgflash: no database has a cache policy")));
 }
 
-/* Note the result, and when to look there again. */
+/* Note the result, and the time of the next visit. */
 static void
 conclude(Known *entry, Visit visit)
 {
-	/* At most one look in two seconds, however many databases there are. */
+	/* At most one visit in two seconds, however many databases there are. */
 	int64 crowd_s = 2 * hash_get_num_entries(known);
 	int64 pause_s = LOOK_S;
 
@@ -353,9 +353,9 @@ conclude(Known *entry, Visit visit)
 }
 
 /*
- * As far as was seen, nothing there has a policy.  If core knows of one, it was
- * dropped with the extension, or was set since; in that case another look is
- * needed.
+ * The extension is not installed there.  If core knows of a policy, it was
+ * dropped with the extension, or was set since; in the second case another
+ * visit is needed.
  */
 static Visit
 forget_stranger(Oid database)
@@ -384,7 +384,7 @@ look_at(Known *entry)
 			conclude(entry, forget_stranger(entry->database));
 			break;
 		case OUTSIDE_THERE:
-			/* Concluded when the visitor is gone. */
+			/* conclude() is called when the visitor is gone. */
 			if (send_visitor(entry->database, owner))
 				entry->next_ms = PG_INT64_MAX;
 			else
@@ -402,7 +402,7 @@ wake(Known *entry)
 
 	Assert(entry->failures >= 0 && entry->next_ms >= entry->visited_ms);
 
-	/* A visitor that is there now may have read the rows before. */
+	/* A visitor that is there now may have read the rows before the change. */
 	if (visits_inside(entry->database))
 		entry->woken = true;
 	else

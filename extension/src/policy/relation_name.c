@@ -3,13 +3,13 @@
  *		The type pgflash_relation_name: a relation in a row that outlives dump
  *		and restore.
  *
- * A policy belongs to a relation, even if it is renamed: so a row holds the
- * relation's OID.  A dump holds rows as text, and OIDs mean nothing elsewhere:
- * so the type's text is the relation's current qualified name.  This much
- * regclass does, too.  But a dump loads rows before it creates indexes, and a
- * regclass of an index that does not exist yet is an error.  This type keeps
- * such a name, and any later reader of the row finds the relation by it.  The
- * next visit (policy_worker.c) writes its OID into the row.
+ * A policy belongs to a relation even if that is renamed, so a row holds the
+ * relation's OID.  A dump holds rows as text, and an OID is valid only in its
+ * own database, so the type's text is the relation's current qualified name.
+ * regclass does that, too.  But a restore loads rows before it creates indexes,
+ * and regclass raises an error for an index that does not exist yet.  This type
+ * keeps such a name, and a later reader of the row finds the relation by it.
+ * The next visit (policy_worker.c) writes its OID into the row.
  *
  *	OID, no name	the relation of this database
  *	no OID, name	the relation of this name, once there is one
@@ -36,7 +36,7 @@ PG_FUNCTION_INFO_V1(pgflash_relation_name_out);
 
 #define GONE "-"
 
-/* A varlena; stored in rows as it is. */
+/* A varlena, stored in rows like this. */
 typedef struct RelationName
 {
 	int32 length; /* varlena header */
@@ -77,8 +77,8 @@ relation_name_number(Datum value)
 }
 
 /*
- * Find the relation of a qualified name, if there is one now.  A reader of the
- * rows need not have a right to all the schemas in them, so the name is not
+ * Find the relation with a qualified name, if it exists now.  A reader of the
+ * rows may lack rights on some of the schemas in them, so the name is not
  * looked up as a query would.
  */
 static Oid
@@ -121,7 +121,10 @@ pgflash_relation_name_in(PG_FUNCTION_ARGS)
 	const char *name = PG_GETARG_CSTRING(0);
 	Oid relation;
 
-	/* A row is being loaded: following commands may create what it names. */
+	/*
+	 * A row is being loaded: a later command may create the relation that it
+	 * names.
+	 */
 	policy_need();
 
 	if (strcmp(name, GONE) == 0)

@@ -1,18 +1,17 @@
 /*
  * relation_policy.c
- *		keep, none and default for a relation: the SQL functions, and what
- *		happens at a commit.
+ *		keep, none and default for a relation: the SQL functions, and the work
+ *		at a commit.
  *
- * pgflash_set_cache_policy() writes a row (policy_table.c) and nothing else, so
- * a rollback, also to a savepoint, leaves nothing behind.  Before the commit
- * the database's plan is made (policy_plan.c), while catalogs can be read and
- * an error can still abort; the commit carries it out.  So the cache changes at
- * the moment when the change takes effect, and no earlier.
+ * pgflash_set_cache_policy() only writes a row (policy_table.c), so a rollback,
+ * also to a savepoint, undoes all of it.  Before the commit the database's plan
+ * is made (policy_plan.c), while catalogs can be read and an error can still
+ * abort; the commit applies it.  So the cache changes when the change takes
+ * effect, and no earlier.
  *
- * Other commands change what a plan is based on (policy_commands.c).  A commit
- * after such a command wakes the worker (policy_worker.c), which makes a new
- * plan a moment later: a table's policy is not worth an error in someone's
- * ALTER TABLE.
+ * Other commands may change the plan (policy_commands.c).  A commit after such
+ * a command wakes the worker (policy_worker.c), which makes a new plan a moment
+ * later: an ALTER TABLE must not fail because of a policy.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -52,9 +51,9 @@ static struct
 } pending;
 
 /*
- * Setting a policy locks the table until the transaction ends, or a savepoint
- * is rolled back, and the row with it.  Without the lock nothing is
- * left to be carried out.
+ * Setting a policy locks the table until the transaction ends, or until a
+ * savepoint is rolled back together with the row.  Without the lock there is
+ * nothing to apply.
  */
 static void
 make_ready(void)
@@ -116,7 +115,7 @@ relation_policy_install(void)
 
 /* ---- pgflash_set_cache_policy -------------------------------------------- */
 
-/* Does this kind of relation have blocks in the cache, or do its partitions? */
+/* Can this kind of relation, or its partitions, have blocks in the cache? */
 static void
 check_kind(Relation relation)
 {
@@ -159,7 +158,7 @@ check_right(Oid relation, const Relation opened)
 		               RelationGetRelationName(opened));
 }
 
-/* Report early what the commit could not: that there is no room. */
+/* Report now if there is no room: the commit could not. */
 static void
 check_room(Oid table)
 {
@@ -221,7 +220,7 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("pgflash_set_cache_policy()");
 	PreventCommandDuringRecovery("pgflash_set_cache_policy()");
 
-	/* By the name it was found by: locks show what has happened since then. */
+	/* Note the name by which it was found; once it is locked, compare. */
 	policy_index_note(relation, &noted);
 	opened = relation_open(relation, AccessShareLock);
 	check_right(relation, opened);

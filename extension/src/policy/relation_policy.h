@@ -27,7 +27,7 @@ typedef enum NameState
 	NAME_GONE     /* the relation no longer exists */
 } NameState;
 
-/* The relation that a value means now; InvalidOid if there is none. */
+/* The relation that a value denotes now; InvalidOid if there is none. */
 extern NameState relation_name_look(Datum value, Oid *relation_out);
 
 /* The OID in the value, whether or not the relation still exists. */
@@ -51,8 +51,8 @@ typedef struct PolicyRow
 
 /*
  * The table of this database; InvalidOid if the extension is not installed.  A
- * process that writes it, or makes a plan from it to be carried out, holds
- * POLICY_TABLE_LOCK until that is done: so no plan overtakes a later one.
+ * process that writes it, or makes and applies a plan, holds POLICY_TABLE_LOCK
+ * until that is done, so that plans are applied in order.
  */
 extern Oid policy_table(void);
 
@@ -102,10 +102,7 @@ typedef struct PolicyPlan
  */
 extern PolicyPlan *policy_plan(Oid table);
 
-/*
- * Carry out the plan for this database; false: not all could be done, try
- * again.
- */
+/* Apply the plan to this database; false: some could not be set, try again. */
 extern bool policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out);
 
 /* ---- policy_wake.c: wakes the launcher when something changed ------------ */
@@ -113,7 +110,7 @@ extern bool policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out);
 /* Request its memory. */
 extern void policy_wake_install(void);
 
-/* A new number for a plan that is to be carried out. */
+/* A new number for a plan that will be applied. */
 extern uint32_t policy_round(void);
 
 /* Have this database, or the list of databases (InvalidOid), looked at soon. */
@@ -130,7 +127,7 @@ extern bool policy_needed(void);
 extern void policy_need(void);
 
 /*
- * The commit is to wake the worker for this database if there are policies by
+ * The commit will wake the worker for this database if there are policies by
  * then, and in any case if the list of databases or extensions has changed.
  */
 extern void policy_wake_at_commit(bool list);
@@ -139,18 +136,20 @@ extern void policy_wake_at_commit(bool list);
 extern void policy_wake_committed(void);
 extern void policy_wake_aborted(void);
 
-/* For the launcher: wake it from now on, until it ends. */
+/* For the launcher: it is woken from now on, until it ends. */
 extern void policy_wake_me(void);
 
-/* Was a look at the list of databases requested?  Answers each request once. */
+/*
+ * Was a look at the list of databases requested?  True once for each request.
+ */
 extern bool policy_list_wanted(void);
 
-/* Call wake for each database woken since the last call; true if all were. */
+/* Call wake for each database woken since the last call; true: all were. */
 extern bool policy_take_woken(void (*wake)(Oid database));
 
 /*
- * No database has a policy.  False if one has one by now, or if that is known
- * already.
+ * Declare that no database has a policy.  False if one has by now, or if that
+ * was declared before.
  */
 extern bool policy_need_not(void);
 
@@ -165,7 +164,7 @@ extern void relation_policy_install(void);
 
 /* ---- policy_indexes.c: indexes that are replaced by others --------------- */
 
-/* A relation; for an index also what identifies it: its name and its table. */
+/* A relation; for an index also its name and its table, which identify it. */
 typedef struct PolicyIndex
 {
 	Oid relation;
@@ -179,7 +178,7 @@ extern void policy_index_note(Oid relation, PolicyIndex *noted);
 /* The index that has replaced it; itself if none has. */
 extern Oid policy_index_now(const PolicyIndex *noted);
 
-/* A command that may replace indexes, and what is known about them. */
+/* A command that may replace indexes, and the indexes concerned. */
 typedef struct PolicyWatch
 {
 	bool concurrently; /* it commits, while others set policies */
@@ -189,8 +188,9 @@ typedef struct PolicyWatch
 } PolicyWatch;
 
 /*
- * A command begins, which may replace indexes or not (NULL); it is done; it
- * ends, whether done or not. outer: the command that it is part of.
+ * Call them when a command begins (NULL: it cannot replace indexes), when it
+ * succeeded, and when it ends in any way.  outer: the command that it is part
+ * of.
  */
 extern PolicyWatch *policy_indexes_begin(PolicyWatch *watch);
 extern void policy_indexes_done(void);

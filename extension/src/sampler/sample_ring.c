@@ -1,6 +1,7 @@
 /*
  * sample_ring.c
- *		The ring in memory that the sampler writes and any process may read.
+ *		The ring of samples in shared memory: the sampler writes it, any process
+ *		may read it.
  *
  * A look is a header and a record for each session that was active, in
  * consecutive slots of 40 bytes.  Positions count slots from the beginning and
@@ -42,8 +43,8 @@ typedef struct Slot
 } Slot;
 
 /*
- * Parts of a ring.  Marks take 4 kB; a part of the default 16 MB is 3 s of 50
- * sessions.
+ * Parts of a ring.  Marks take 4 kB; one part of the default 16 MB holds 3 s of
+ * 50 sessions.
  */
 #define PARTS 256
 
@@ -68,7 +69,7 @@ struct SampleRing
 _Static_assert(sizeof(SampleLook) == SAMPLE_SLOT_BYTES, "a look takes a slot");
 _Static_assert(sizeof(SampleRecord) == SAMPLE_SLOT_BYTES,
                "a record takes a slot");
-_Static_assert(sizeof(Slot) == SAMPLE_SLOT_BYTES, "slots lie close");
+_Static_assert(sizeof(Slot) == SAMPLE_SLOT_BYTES, "slots have no gaps");
 
 size_t
 sample_ring_memory_size(uint64_t slots)
@@ -127,9 +128,9 @@ relaxed(const _Atomic uint64_t *number)
 
 /*
  * Mark a look that is the first one in its part of the ring.  A reader that
- * sees the position also sees its time, or a later one of the next round: that
- * one ends a search by time earlier, so it skips less.  Relaxed: head, newest,
- * tail and the latest time are stored by this process only.
+ * sees the position also sees its time, or a later time of the next round,
+ * which makes a search by time stop earlier and so skip less.  Relaxed: head,
+ * newest, tail and the latest time are stored by this process only.
  */
 static void
 mark(SampleRing *ring, uint64_t position, const SampleLook *look)
@@ -157,7 +158,7 @@ sample_ring_put(SampleRing *ring, const SampleLook *look,
 	uint64_t end = head + 1 + look->count;
 
 	FC_ASSERT(tail <= head && head - tail <= ring->slot_count);
-	/* Should not happen; better to lose a look than to break the ring. */
+	/* Should not happen.  Losing a look is better than breaking the ring. */
 	if (2 * (1 + (uint64_t) look->count) > ring->slot_count)
 		return;
 	while (end - tail > ring->slot_count)
@@ -169,7 +170,9 @@ sample_ring_put(SampleRing *ring, const SampleLook *look,
 		FC_ASSERT(tail <= head);
 	}
 
-	/* Release: who sees this tail sees a head that is not below it. */
+	/*
+	 * Release: a process that sees this tail sees a head that is not below it.
+	 */
 	atomic_store_explicit(&ring->tail, tail, memory_order_release);
 
 	/* A reader that sees any of the following stores sees the tail. */
@@ -195,8 +198,9 @@ uint64_t
 sample_ring_used(const SampleRing *ring)
 {
 	/*
-	 * In this order the difference is not below 0, since the tail never passes
-	 * the head.  It may be too high by what was written between the two.
+	 * In this order the difference is never negative, since the tail never
+	 * passes the head.  It may be too high by what was written between the two
+	 * loads.
 	 */
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
 
@@ -232,7 +236,7 @@ sample_cursor_since(const SampleRing *ring, int64_t since)
 		uint64_t position =
 			atomic_load_explicit(&entry->position, memory_order_acquire);
 
-		/* No look begins in this part, or it was marked after we started. */
+		/* No look begins in this part, or the mark was set after we started. */
 		if (position / ring->part_slots != part || position >= cursor.end)
 			continue;
 		if (!FC_BROKEN(SEEK) &&
@@ -256,9 +260,9 @@ sample_cursor_newest(const SampleRing *ring)
 }
 
 /*
- * Was the copy from the cursor's position still intact?  The fence keeps its
- * loads before that of the tail, so one that saw a newer look sees the tail
- * that made room for it.
+ * Is the copy from the cursor's position intact?  The fence keeps the loads of
+ * the copy before that of the tail, so if one of them saw a newer look, we see
+ * the tail that made room for it.
  */
 static bool
 is_whole(SampleCursor *cursor)

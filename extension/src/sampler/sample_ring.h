@@ -1,8 +1,9 @@
 /*
  * sample_ring.h
- *		The ring in memory that the sampler writes and any process may read.
+ *		The ring of samples in shared memory: the sampler writes it, any process
+ *		may read it.
  *
- * Plain C, no PostgreSQL.
+ * Includes no headers of PostgreSQL.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -17,13 +18,13 @@
 typedef struct SampleLook
 {
 	int64_t at;           /* microseconds, as PostgreSQL's timestamps */
-	uint64_t number;      /* from 1, without holes */
+	uint64_t number;      /* from 1, without gaps */
 	uint32_t interval_us; /* the interval that was in force */
-	uint32_t covers_us;   /* how much time it stands for */
-	uint32_t gap_ms;      /* time before that which no look covers */
+	uint32_t covers_us;   /* the time it represents */
+	uint32_t gap_ms;      /* time before it that no look covers */
 	uint32_t missed;      /* looks that should have been in the gap */
 	uint32_t count;       /* records that follow */
-	uint32_t idle;        /* sessions without anything to do */
+	uint32_t idle;        /* idle sessions */
 } SampleLook;
 
 /* What one session was doing. */
@@ -74,9 +75,9 @@ typedef struct SampleCursor
 extern SampleCursor sample_cursor(const SampleRing *ring);
 
 /*
- * From a look before which all are older than since: not the first that is not
- * older, but near it, so that a reader of the last second need not scan a
- * quarter of an hour.
+ * From a look before which all are older than since.  It may not be the last
+ * such look, but it is near it, so that a reader of the last second need not
+ * scan a quarter of an hour.
  */
 extern SampleCursor sample_cursor_since(const SampleRing *ring, int64_t since);
 

@@ -8,15 +8,15 @@
  * memory (sample_ring.c).  Once a second it reads how much processor time
  * processes use (sampler_cpu.c).  The views read the ring (sampler_views.c).
  *
- * Looks follow a clock that does not wait for them: a late look does not delay
- * the next, and missed looks are not made up for.  Each look records the time
- * since the previous one.  If that is more than two intervals (an overloaded
- * machine, a sampler that was stopped), the look stands for one interval, and
- * the time before is a gap: time of which nothing is known, which is not the
- * same as idle.
+ * Looks are scheduled by the clock: a late look does not delay the next, and
+ * missed looks are not repeated.  Each look records the time since the previous
+ * one.  If that is more than two intervals (an overloaded machine, a sampler
+ * that was stopped), the look represents one interval, and the time before it
+ * is a gap: nothing is known of it, which is not the same as idle.
  *
  * The worker needs no database and no cache, and runs during recovery and on a
- * standby.  It waits for no lock except that on the list of background workers.
+ * standby.  The only lock that it waits for is that on the list of background
+ * workers.
  *
  * Crash: an error or a signal ends the worker, and the postmaster restarts it;
  * the ring stays, and the time without a sampler is a gap.  If it is killed,
@@ -51,7 +51,7 @@
 #define MILLISECOND_NS UINT64CONST(1000000)
 #define SECOND_US      1000000U
 
-/* A wait this short is slept, since a latch counts in milliseconds. */
+/* Waits this short use a sleep, since a latch counts in milliseconds. */
 #define SLEEP_NS_MAX (10 * MILLISECOND_NS)
 
 /* How often processor time is read. */
@@ -76,7 +76,7 @@ shared_size_bytes(void)
 	                sampler_process_count * sizeof(SamplerProcess));
 }
 
-/* Room for at least two looks that find all processes at work. */
+/* At least enough for two looks that find all processes active. */
 static uint64
 slot_count(void)
 {
@@ -86,7 +86,7 @@ slot_count(void)
 	return Max(asked, 2 * ((uint64) sampler_process_count + 1));
 }
 
-/* Called after the other, which counts the processes. */
+/* Called after shared_size_bytes(), which counts the processes. */
 static size_t
 ring_size_bytes(void)
 {
@@ -146,14 +146,17 @@ now_ns(void)
 	return (uint64) now.tv_sec * SECOND_NS + (uint64) now.tv_nsec;
 }
 
-/* Determine what time the look stands for, and what time no look covers. */
+/*
+ * Determine the time that the look represents, and the time that no look
+ * covers.
+ */
 static void
 judge_cadence(SampleLook *look, uint64 at_ns, bool was_off)
 {
 	SamplerShared *shared = sampler_shared;
 	uint64 elapsed_us = (at_ns - shared->last_look_ns) / MICROSECOND_NS;
 	uint64 gap_us = 0;
-	/* After a change of the rate, a look within either interval is in time. */
+	/* After a change of the rate, a look within either interval is on time. */
 	uint64 expected_us = Max(look->interval_us, shared->last_interval_us);
 
 	look->covers_us = look->interval_us;
@@ -219,13 +222,15 @@ rest(uint64 until_ns)
 			proc_exit(1);
 		return;
 	}
-	/* Up to a millisecond late, which costs less than waking twice. */
+	/*
+	 * This is up to a millisecond late, which costs less than waking up twice.
+	 */
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 	                 (long) (left_ns / MILLISECOND_NS + 1), PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 }
 
-/* Rest until told otherwise. */
+/* Wait while the rate is 0. */
 static void
 rest_while_off(void)
 {
@@ -244,7 +249,7 @@ run(void)
 	uint64 interval_ns = interval_us * MICROSECOND_NS;
 	bool was_off = pg_atomic_read_u32(&sampler_shared->rate_hz) == 0;
 	/*
-	 * Counted from the last look; otherwise repeated reloads would postpone the
+	 * Count from the last look, so that repeated reloads do not postpone the
 	 * next one.
 	 */
 	uint64 next_ns = Max(now_ns(), sampler_shared->last_look_ns + interval_ns);

@@ -42,7 +42,10 @@ typedef struct SamplerProcess
 	TimestampTz state_start;
 } SamplerProcess;
 
-/* All but the ring; only the sampler writes it, any process may read it. */
+/*
+ * All shared state except the ring; only the sampler writes it, any process may
+ * read it.
+ */
 typedef struct SamplerShared
 {
 	pg_atomic_uint32 pid; /* 0: it is not running */
@@ -62,7 +65,7 @@ typedef struct SamplerShared
 	SamplerCpu postmaster;
 	SamplerCpu unattributed;   /* of processes that ended unseen */
 	SamplerCpu exited;         /* as far as they were seen */
-	uint64 base_postmaster[2]; /* from before this memory was created */
+	uint64 base_postmaster[2]; /* before this memory was created */
 	uint64 base_children[2];
 	SamplerProcess process[]; /* one for each PGPROC */
 } SamplerShared;
@@ -103,8 +106,8 @@ typedef struct SamplerSession
 extern void sampler_look_begin(void);
 
 /*
- * Record the sessions at work, at most sampler_process_count; returns how many.
- * The look stands for covers_us of time.
+ * Record the active sessions, at most sampler_process_count; returns how many.
+ * The look represents covers_us of time.
  */
 extern uint32 sampler_look(SampleRecord *records, uint32 covers_us,
                            uint32 *idle);
@@ -118,7 +121,7 @@ extern bool sampler_type_of_worker(int pid, uint8 *type);
 extern const char *sampler_type_name(uint8 type);
 extern bool sampler_type_is_foreground(uint8 type);
 
-/* As in pg_stat_activity; NULL where that shows none. */
+/* The state as in pg_stat_activity; NULL where that shows none. */
 extern const char *sampler_state_name(uint8 state);
 
 /* ---- sampler_locks.c ----------------------------------------------------- */
@@ -127,8 +130,8 @@ extern const char *sampler_state_name(uint8 state);
 extern void sampler_locks_install(void);
 
 /*
- * Count a look at a session that waits for a lock, at its place in the list of
- * processes.
+ * Count a look at a session that waits for a lock; place is its place in the
+ * list of processes.
  */
 extern void sampler_locks_count(uint32 place, uint32 wait_event,
                                 uint32 covers_us);

@@ -1,6 +1,6 @@
 /*
  * sampler_cpu.c
- *		Processor time used by the server's processes, by type, from /proc.
+ *		Processor time of the server's processes by type, from /proc.
  *
  * /proc/PID/stat has a process's time in user and system mode.  Reading it
  * costs some microseconds, so each is read at most once a second, and not at
@@ -9,9 +9,9 @@
  *
  * What a process uses between its last reading and its end cannot be read, but
  * the postmaster's own stat has the total of all children that have ended.  The
- * part of that total that was not booked before is shown as "unattributed":
- * short sessions, for the most part.  So the rows add up to the server's whole
- * time.
+ * part of that total that was not counted before is shown as "unattributed";
+ * most of it belongs to short sessions.  So the rows add up to the server's
+ * whole time.
  *
  * Locking: none; only the sampler writes.  The readings are kept in shared
  * memory, so that a restarted sampler continues from them.
@@ -103,7 +103,7 @@ read_stat(pid_t pid, Stat *stat)
 }
 
 /*
- * Called by the postmaster, before there are other processes: notes what was
+ * Called by the postmaster, before there are other processes: notes the time
  * used earlier.
  */
 void
@@ -154,12 +154,12 @@ forget(SamplerProcess *process)
 }
 
 /*
- * Book what a process has used since the previous reading.  The kernel scales
- * ticks to the exact sum of both modes, so one of the two can shrink a little:
- * it then counts nothing until it has passed its previous value.
+ * Count what a process has used since the previous reading.  The kernel scales
+ * ticks to the exact sum of both modes, so one of the two can shrink a little;
+ * then it is not counted until it exceeds its previous value.
  */
 static void
-book(SamplerProcess *process, uint8 type, const Stat *stat)
+count_use(SamplerProcess *process, uint8 type, const Stat *stat)
 {
 	uint64 user = above(stat->user_us, process->user_us);
 	uint64 system = above(stat->system_us, process->system_us);
@@ -172,7 +172,7 @@ book(SamplerProcess *process, uint8 type, const Stat *stat)
 }
 
 /*
- * Is the process of this place there, and of which type?  It may have no
+ * Is the process of this place alive, and of which type is it?  It may have no
  * session.
  */
 static SamplerPresence
@@ -227,13 +227,13 @@ look_at(uint32 place, uint32 *processes)
 		process->system_us = 0;
 	}
 	process->state_start = session.state_start;
-	book(process, session.type, &stat);
+	count_use(process, session.type, &stat);
 }
 
 /*
- * The time of children that had been waited for when the look began.  All of
- * them had left the list of processes by then, so what was booked for them is
- * in "exited".
+ * The time of children that the postmaster had waited for when the look began.
+ * All of them had left the list of processes by then, so what was counted for
+ * them is in "exited".
  */
 static void
 look_at_postmaster(const Stat *stat)

@@ -1,22 +1,21 @@
 /*
  * sampler_locks.c
- *		What is waited for, when a session waits for a lock: which table, which
- *		kind of lock, which mode.
+ *		Lock waits by object: which table, which kind of lock, which mode.
  *
  * PostgreSQL does not count waits for locks by object, and a wait event names
  * only the kind of lock.  So the sampler adds the waits that it sees to a table
- * in shared memory, by object.  The object is in the lock that the session's
- * PGPROC points to.  A session that waits for another transaction holds the
- * tuple lock of the row that it wants meanwhile, and that lock names the
- * relation; if it holds none (a unique key that another transaction has just
- * inserted), the relation is not known.  Nor is it if the session has been
- * granted its lock and has not woken yet: then only the wait event is left.
+ * in shared memory, by object.  The lock that the session's PGPROC points to
+ * names the object.  A session that waits for another transaction meanwhile
+ * holds the tuple lock of the row that it wants, and that lock names the
+ * relation.  If it holds none (it waits for a unique key that another
+ * transaction has just inserted), the relation is unknown.  If the session has
+ * been granted its lock but has not woken yet, only the wait event is known.
  *
- * Locking: a lock is read without any, and read again if its session's wait has
- * changed.  The locks that a session holds are read under the lock manager's
- * own, of which one at a time is taken in shared mode for a few instructions,
- * and only if it is free.  The table has one writer; an entry is complete
- * before it is marked as used, and stays.
+ * Locking: the lock that a session waits for is read without locking, and is
+ * discarded if its session's wait has changed.  The locks that a session holds
+ * are read under the lock manager's partition locks, one at a time, in shared
+ * mode, for a few instructions, and only if that one is free.  The table has
+ * one writer; an entry is complete before it is marked as used, and stays.
  *
  * Crash: as the ring, the table begins empty when PostgreSQL restarts its
  * processes.
@@ -40,11 +39,11 @@
 
 PG_FUNCTION_INFO_V1(pgflash_lock_waits_rows);
 
-/* Objects with an entry of their own; all further ones share one. */
+/* Objects with an entry of their own; all others share one. */
 #define OBJECTS_MAX 1000
 #define SLOTS       2048 /* a power of two */
 
-/* Stands for all further objects; no lock has this type. */
+/* The type of the entry for all others; no lock has it. */
 #define TYPE_OTHER PG_UINT8_MAX
 
 StaticAssertDecl(OBJECTS_MAX < SLOTS, "a search for a free slot ends");
@@ -126,7 +125,10 @@ read_wait(volatile PGPROC *proc, LOCKTAG *tag, LOCKMODE *mode)
 	if (lock == NULL)
 		return false;
 
-	/* The memory of a lock that is gone is another lock's, never unmapped. */
+	/*
+	 * If the lock is gone, its memory may hold another lock, but is never
+	 * unmapped.
+	 */
 	*tag = *(const LOCKTAG *) &lock->tag;
 	*mode = proc->waitLockMode;
 	pg_read_barrier();
@@ -169,8 +171,7 @@ find_tuple_lock(const PGPROC *proc, int partition, LOCKTAG *tag)
 }
 
 /*
- * The relation of the row that a session waits for, as it holds the row's tuple
- * lock.
+ * The relation of the row that a session waits for, from the row's tuple lock.
  */
 static bool
 row_of_waiter(const PGPROC *proc, LOCKTAG *tag)
@@ -223,7 +224,10 @@ entry_of(const LockObject *object)
 				return &table->others;
 			entry->object = *object;
 
-			/* Complete before it is used; a reader has the other barrier. */
+			/*
+			 * The entry is complete before it is marked as used; entries are
+			 * read with the matching barrier.
+			 */
 			pg_write_barrier();
 			pg_atomic_write_u32(&entry->used, 1);
 			table->count++;

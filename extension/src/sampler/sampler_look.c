@@ -3,16 +3,17 @@
  *		One look at what all sessions are doing.
  *
  * pg_stat_activity copies every session's strings and searches the list of
- * processes again for each; that is too much to do ten times a second.
- * Everything needed here is in two arrays of shared memory: PGPROC has the wait
- * event, PgBackendStatus has state, user, database and query id.  They are read
- * in place.
+ * processes for each, which is too slow for ten times a second.  Everything
+ * needed here is in two arrays of shared memory, which are read in place:
+ * PGPROC has the wait event, PgBackendStatus has state, user, database and
+ * query id.
  *
  * Locking: none, except for the name of a background worker that is seen for
- * the first time, and for what is locked (sampler_locks.c).  PgBackendStatus
- * counts its changes, so a reader can tell that it has read in the middle of
- * one; it then retries a few times.  The wait event is a single word, read by
- * itself, as pg_stat_activity does: state and event may be a moment apart.
+ * the first time, and for lock waits (sampler_locks.c).  PgBackendStatus counts
+ * its changes, so a reader notices that it has read in the middle of one; it
+ * then retries a few times.  The wait event is a single word, read by itself,
+ * as pg_stat_activity does, so state and event may be from slightly different
+ * moments.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -59,7 +60,7 @@ sampler_look_begin(void)
 	Assert(known == NULL && sampler_process_count > 0);
 
 	/*
-	 * PostgreSQL created it before it forked any process; this call finds it.
+	 * PostgreSQL has created it before forking any process; this call finds it.
 	 */
 	statuses = ShmemInitStruct(
 		"Backend Status Array",
@@ -89,8 +90,8 @@ type_of_name(const char *name)
 		return SAMPLER_TYPE_WORKER;
 
 	/*
-	 * The name before the number that says it is there.  A reader has the
-	 * number from a look in the ring, which was released later.
+	 * Store the name before the number of names.  A reader has the number from
+	 * a look in the ring, which was released later.
 	 */
 	snprintf(sampler_shared->name[names], BGW_MAXLEN, "%s", name);
 	pg_write_barrier();
@@ -166,9 +167,9 @@ sampler_state_name(uint8 state)
 /* ---- one session --------------------------------------------------------- */
 
 /*
- * Does it have nothing to do?  If the state is unknown (track_activities is
- * off, or it does not belong to a client), the wait event tells: it waits for
- * whatever gives it work.
+ * Is the session idle?  If the state is unknown (track_activities is off, or
+ * the process has no client), the wait event tells: an idle process waits for
+ * work.
  */
 static bool
 is_idle(uint8 type, uint8 state, uint32 wait_event)

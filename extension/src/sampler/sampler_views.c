@@ -78,7 +78,7 @@ add_seconds(Row *row, uint64 us)
 static void
 put(ReturnSetInfo *result, Row *row)
 {
-	/* One value for each column that the row's type was found to have. */
+	/* One value for each column of the row's type. */
 	Assert(row->columns == result->setDesc->natts || FC_BROKEN(ROW_TYPE));
 	tuplestore_putvalues(result->setResult, result->setDesc, row->values,
 	                     row->nulls);
@@ -163,8 +163,7 @@ add_who(Row *row, Words *words, const SampleRecord *record)
 
 /*
  * Was the session between two statements of a transaction, about to wait for
- * its client?  That is not time of a statement, and is not part of active_time
- * either.
+ * its client?  This is not a statement's time, nor is it part of active_time.
  */
 static bool
 is_between_statements(const SampleRecord *record)
@@ -313,8 +312,8 @@ minute_of(int64 at)
 }
 
 /*
- * Count a record.  The last bucket used for its place in the look is likely to
- * match again, which saves most of the searching.
+ * Count a record.  The bucket last used for its place in the look is likely to
+ * match again, which saves most searches.
  */
 static void
 count(HTAB *buckets, Bucket **last, const SampleLook *look,
@@ -569,7 +568,10 @@ pgflash_backend_cpu_rows(PG_FUNCTION_ARGS)
 		    0)
 			continue;
 
-		/* One that has any has a name: it was stored before, by a barrier. */
+		/*
+		 * A type that has used time has a name, which was stored before that,
+		 * with a barrier.
+		 */
 		pg_read_barrier();
 		put_cpu(result, sampler_type_name((uint8) i), &shared->cpu[i]);
 	}

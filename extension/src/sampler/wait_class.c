@@ -7,8 +7,8 @@
  *
  * Time of clients (client backends and their parallel workers) in any class but
  * Idle is database time.  Waits of all other processes are System I/O, or Idle
- * where no client can be waiting for them.  Neither is database time, nor is a
- * background process's work.
+ * where no client can depend on them.  Neither is database time; nor is the
+ * work of background processes.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,7 +35,7 @@ typedef struct Rule
 	WaitClass wait_class;
 } Rule;
 
-/* The first that fits counts; the last ones fit everything. */
+/* The first rule that fits is used; the last ones fit everything. */
 static const Rule rules[] = {
 #define WAIT_RULE(...) { __VA_ARGS__ },
 #include "sampler/wait_class.def"

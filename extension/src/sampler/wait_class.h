@@ -2,7 +2,7 @@
  * wait_class.h
  *		Which wait class a wait event belongs to.
  *
- * Plain C, no PostgreSQL.
+ * Includes no headers of PostgreSQL.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

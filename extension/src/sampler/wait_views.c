@@ -4,7 +4,7 @@
  *
  * PostgreSQL lists its wait events since 17 (pg_wait_events).  Here they are
  * queried by number, until one is unknown.  So 15 and 16 have a list as well,
- * and it includes the class that the sampler assigns.
+ * and the list includes the class that the sampler assigns.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -24,7 +24,7 @@
 PG_FUNCTION_INFO_V1(pgflash_wait_class);
 PG_FUNCTION_INFO_V1(pgflash_wait_events_rows);
 
-/* Types whose events are numbered from 0 without holes. */
+/* Types whose events are numbered from 0 without gaps. */
 static const uint32 numbered[] = { PG_WAIT_ACTIVITY, PG_WAIT_CLIENT,
 	                               PG_WAIT_IPC,      PG_WAIT_TIMEOUT,
 	                               PG_WAIT_IO,       COMPAT_WAIT_BUFFER };
@@ -73,7 +73,7 @@ put_locks(ReturnSetInfo *result)
 	for (int tag = 0; tag <= LOCKTAG_LAST_TYPE; tag++)
 		put_event(result, PG_WAIT_LOCK | (uint32) tag);
 
-	/* Numbers that are out of use have no name, or one in angle brackets. */
+	/* Unused numbers have no name, or one in angle brackets. */
 	for (int tranche = 0; tranche < LWTRANCHE_FIRST_USER_DEFINED; tranche++)
 	{
 		uint32 wait_event = PG_WAIT_LWLOCK | (uint32) tranche;
