@@ -3,7 +3,7 @@
  *		The SQL functions behind the views of the accounting.
  *
  * pgflash_io_relation_rows() also serves programs that take snapshots: it looks
- * nothing up, so it is fast however many relations there are.
+ * up no names, so it is fast however many relations there are.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -183,7 +183,7 @@ set_calls(Datum *values, int calls, int time_ms, const AccountCount *kind)
 	values[time_ms] = milliseconds(kind->ns);
 }
 
-/* The columns that both views have; values begins with the first of them. */
+/* Fill the columns that both views have; values points to the first of them. */
 static void
 fill_calls(Datum *values, uint64 read_bytes, const AccountCount *kind)
 {
@@ -233,7 +233,7 @@ make_fork_words(Datum *words)
 		words[fork] = CStringGetTextDatum(forkNames[fork]);
 }
 
-/* The columns for a place; the row of "other" has numbers only. */
+/* Fill the columns for a place; the row of "other" has numbers only. */
 static void
 fill_relation(Datum *values, bool *nulls, const AccountRelation *of,
               bool is_other, const Datum *fork_words)
@@ -281,15 +281,15 @@ pgflash_io_relation_rows(PG_FUNCTION_ARGS)
 }
 
 /*
- * What this session has seen of each place, and the mark that it returned for
- * that; 0: none, or the call was interrupted.
+ * What this session has seen of each place, and the mark that it returned then;
+ * 0: none, or the call was interrupted.
  */
 static AccountSeen *seen;
 static int64 seen_mark;
 
 /*
- * From now on remember what is seen; forget earlier observations unless since
- * refers to them.
+ * From now on remember what is seen.  Forget what was seen earlier, unless
+ * since is the mark of that.
  */
 static void
 see_since(int64 since, uint32 places)
@@ -305,8 +305,8 @@ see_since(int64 since, uint32 places)
 }
 
 /*
- * A time, so that it differs from any other session's; no two answers have the
- * same mark.
+ * A mark is a time, so that it differs from other sessions' marks, and no two
+ * results have the same one.
  */
 static int64
 next_mark(void)
@@ -318,7 +318,7 @@ next_mark(void)
 }
 
 /*
- * Looking at places is cheap, returning them is not: ten thousand rows take
+ * Examining places is cheap, but returning them is not: ten thousand rows take
  * tens of milliseconds, and a regular reader has seen most of them before.
  */
 Datum

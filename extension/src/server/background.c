@@ -1,19 +1,18 @@
 /*
  * background.c
- *		What our background workers have in common.
+ *		Common code of our background workers.
  *
  * Workers that go into databases, and their launchers, are described in
  * visits.c; all others run as long as the server does.
  *
- * max_worker_processes may be too low for the workers that are to run from the
- * start.  Then PostgreSQL leaves some out for good.  These are noted and
- * reported.  Whenever a statement begins, and at least TRY_US after the last
- * attempt, we try again to start them, since another worker may have freed its
- * place.  It costs nothing unless a worker is missing: the hook is not even
- * set.
+ * max_worker_processes may be too low for the workers that run from the start.
+ * Then PostgreSQL leaves some out for good.  These are noted and reported.
+ * Whenever a statement begins, and at least TRY_US after the last attempt, we
+ * try again to start them, since another worker may have freed its place.  This
+ * costs nothing unless a worker is missing: otherwise the hook is not set.
  *
- * A worker that was obtained stays so, even over a crash of the server:
- * PostgreSQL keeps the list.
+ * A worker that was registered stays registered, even over a crash of the
+ * server: PostgreSQL keeps the list.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -68,7 +67,7 @@ background_submit(BackgroundWorker *worker)
 	Assert(process_shared_preload_libraries_in_progress);
 	RegisterBackgroundWorker(worker);
 
-	/* A single-user server has no workers, and misses none. */
+	/* A single-user server has no workers, and needs none. */
 	if (!IsPostmasterEnvironment || compat_worker_listed(worker->bgw_name))
 		return;
 	if (left_out_count == MISSING_MAX)
@@ -115,7 +114,9 @@ background_missing_names(void)
 	return names.len == 0 ? NULL : names.data;
 }
 
-/* Is there a place now?  One process tries; the others continue. */
+/*
+ * Try to register a missing worker.  One process does so; the others continue.
+ */
 static void
 try_again(void)
 {
@@ -162,8 +163,8 @@ size_bytes(void)
 }
 
 /*
- * Fresh memory: the postmaster's list tells which workers were obtained before
- * a crash.
+ * The memory is new: the postmaster's list tells which workers were registered
+ * before a crash.
  */
 static void
 start(void *memory)

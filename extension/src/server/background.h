@@ -1,6 +1,6 @@
 /*
  * background.h
- *		What our background workers have in common.
+ *		Common code of our background workers.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -26,13 +26,14 @@ extern void background_describe(BackgroundWorker *worker, const char *name,
 extern void background_register(const char *name, const char *function);
 
 /*
- * Register a worker that was described, and note if there is no place for it.
+ * Register a worker that was described, and note it as missing if there is no
+ * place for it.
  */
 extern void background_submit(BackgroundWorker *worker);
 
 /*
- * After the last one: report which are missing, and arrange for them to start
- * later.
+ * After the last one was registered: report the missing ones, and arrange for
+ * them to start later.
  */
 extern void background_install(void);
 

@@ -1,15 +1,15 @@
 /*
  * benefit.c
- *		How much waiting the flash cache saved: the view
+ *		How much waiting time the flash cache saved: the view
  *		pgflash_cache_benefit.
  *
  * The accounting knows how many reads each source served, and how long they
- * took, since the server started.  To tell the last hour and the last day, the
+ * took, since the server started.  For the last hour and the last day, the
  * housekeeper notes these counters every five minutes in a ring in shared
- * memory, which has the notes of a day.
+ * memory, which holds the notes of a day.
  *
- * What a read from flash would have taken is modelled: as long as a read from
- * disk took on average.
+ * How long a read from flash would have taken without the cache is modelled: as
+ * long as the average read from disk.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -31,19 +31,22 @@
 
 PG_FUNCTION_INFO_V1(pgflash_cache_benefit_rows);
 
-/* A note is taken this often; so many of them are an hour and a day. */
+/* The interval of notes, and how many of them make an hour and a day. */
 #define NOTE_US       (5 * USECS_PER_MINUTE)
 #define NOTES_OF_HOUR 12
 #define NOTES_OF_DAY  288
 #define NS_OF_MS      1000000.0
 
-/* Fewer disk reads give no mean. */
+/* Fewer disk reads do not give a useful mean. */
 #define DISK_READS_MIN 100
 
-/* Less of the reads than this share from flash and disk is next to nothing. */
+/*
+ * If a smaller share of the reads comes from flash and disk, there is next to
+ * nothing to save.
+ */
 #define LITTLE 0.01
 
-/* Less than so many times as fast as the disk is no gain. */
+/* Flash that is less than so many times as fast as the disk brings no gain. */
 #define FASTER_MIN 1.1
 
 /* Reads of relations by clients since the server started. */
@@ -61,7 +64,7 @@ typedef struct Note
 	Reads reads;
 } Note;
 
-/* A number has its place. */
+/* A note's place follows from its number. */
 typedef struct Shared
 {
 	slock_t mutex;
@@ -242,7 +245,9 @@ judge(Benefit *benefit, const Reads *all)
 			benefit->saved_ms / (benefit->saved_ms + waited_ms);
 }
 
-/* Where flash has served reads, and what a disk read takes is known. */
+/*
+ * The finding if flash has served reads, and the time of a disk read is known.
+ */
 static const char *
 finding_of_times(const Benefit *benefit)
 {

@@ -1,6 +1,6 @@
 /*
  * benefit.h
- *		How much waiting the flash cache saved, by the hour and the day.
+ *		How much waiting time the flash cache saved, for the last hour and day.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -10,8 +10,8 @@
 extern void benefit_install(void);
 
 /*
- * Note the counters of reads, every five minutes; called more often, it does
- * nothing.
+ * Note the counters of reads.  Takes a note every five minutes, however often
+ * it is called.
  */
 extern void benefit_note(void);
 

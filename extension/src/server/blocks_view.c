@@ -1,6 +1,6 @@
 /*
  * blocks_view.c
- *		The SQL functions that tell which blocks are cached.
+ *		The SQL functions that list cached blocks.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -23,8 +23,8 @@ PG_FUNCTION_INFO_V1(pgflash_cache_blocks);
 #define CHUNK 4096
 
 /*
- * Find the file of a relation, without a lock on it: what is asked is over by
- * the time it is answered anyway.  False: it has none, as a view.
+ * Find the file of a relation, without a lock on it: in any case the result may
+ * be outdated when it is returned.  False: it has none, like a view.
  */
 static bool
 find_file(Oid relation, BridgeBlock *file)

@@ -10,9 +10,9 @@
  * only where the extension's SQL has the library's own version, whose script
  * created them.
  *
- * SQL that is older than the library lacks an update.  SQL that is newer has
- * met a library that was loaded before the new one was installed, or that of a
- * standby, or of a server whose packages went back to an older version.
+ * SQL that is older than the library has not been updated.  SQL can be newer if
+ * the library was loaded before the new one was installed, on a standby, or if
+ * the server's packages were downgraded.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -37,7 +37,8 @@
 #include "server/catalog.h"
 
 /*
- * Not heap_getattr(): in some builds its headers call functions that they lack.
+ * Not heap_getattr(), since in some builds its headers call functions that are
+ * missing.
  */
 static char *
 version_of(HeapTuple tuple, TupleDesc row)

@@ -15,7 +15,7 @@
 
 typedef struct CatalogExtension
 {
-	Oid oid; /* InvalidOid: it is not there, and the rest is unset */
+	Oid oid; /* InvalidOid: not installed; the rest is unset */
 	Oid schema;
 	Oid owner;
 	const char *version; /* of its SQL */
@@ -27,13 +27,13 @@ extern CatalogExtension catalog_look(void);
 /* Is its SQL newer than the library? */
 extern bool catalog_is_newer(CatalogExtension here);
 
-/* A hint: what to do where SQL and library do not fit. */
+/* A hint: what to do if the SQL and the library do not match. */
 extern const char *catalog_remedy(CatalogExtension here);
 
 /*
  * The same, with a lock on the extension until the transaction ends.  DROP
- * EXTENSION locks the extension first and its objects in any order, so who
- * uses several of them without this lock can end in a deadlock.
+ * EXTENSION locks the extension first and then its objects in any order, so a
+ * session that uses several of them without this lock may deadlock.
  */
 extern CatalogExtension catalog_lock(LOCKMODE mode);
 

@@ -1,6 +1,6 @@
 /*
  * compat.h
- *		What differs between PostgreSQL 15, 16, 17, 18 and 19.
+ *		The differences between PostgreSQL 15, 16, 17, 18 and 19.
  *
  * The only file that may test PG_VERSION_NUM.
  *
@@ -26,7 +26,7 @@
 
 #define COMPAT_MAJOR (PG_VERSION_NUM / 10000)
 
-/* A part of a query that earlier versions would refuse. */
+/* A part of a query that earlier versions reject. */
 #if PG_VERSION_NUM >= 180000
 #define COMPAT_SINCE_18(text) text
 #else
@@ -44,7 +44,7 @@
 	RelidByRelfilenode(tablespace, number)
 #endif
 
-/* So was what identifies them: tablespace, database and number. */
+/* So was their identity: tablespace, database and number. */
 #include "storage/buf_internals.h"
 #include "storage/smgr.h"
 #include "utils/relmapper.h"
@@ -80,7 +80,7 @@ compat_file(Oid tablespace, Oid database, Oid number)
 #endif
 }
 
-/* For a permanent relation, not a session's own. */
+/* Only for permanent relations, not for temporary ones. */
 static inline SMgrRelation
 compat_smgr(CompatFile file)
 {
@@ -134,8 +134,8 @@ compat_buffer_of(CompatFile file, BlockNumber block)
 #endif
 
 /*
- * The locks that a process holds or waits for, in one of the lock manager's
- * partitions, whose lock is held: the first, or NULL, and the next.
+ * Walk the locks that a process holds or waits for in one of the lock manager's
+ * partitions, whose lock the caller holds: the first, or NULL, and the next.
  */
 #if PG_VERSION_NUM >= 160000
 static inline const PROCLOCK *
@@ -180,8 +180,8 @@ compat_next_lock(const PGPROC *proc, int partition, const PROCLOCK *lock)
 #endif
 
 /*
- * Is there a background worker of this name?  In the postmaster; its list
- * differs in 18.
+ * Is a background worker of this name registered?  For the postmaster, whose
+ * list differs in 18.
  */
 static inline bool
 compat_worker_listed(const char *name)
@@ -215,8 +215,8 @@ compat_worker_listed(const char *name)
 #endif
 
 /*
- * The number of this process, and that of a parallel worker's leader: at most
- * MaxBackends for those that can have one.
+ * The number of this process, and that of a parallel worker's leader; at most
+ * MaxBackends for processes that can have a leader.
  */
 #if PG_VERSION_NUM >= 170000
 #include "storage/procnumber.h"
@@ -231,8 +231,8 @@ compat_worker_listed(const char *name)
 typedef void CompatAioEnd(uint64 user_data, int result);
 
 /*
- * Since 18 an I/O worker may read for another process.  Which one is told by
- * the handle that it is working on, which it leaves in its error context
+ * Since 18 an I/O worker may read for another process.  The handle that it is
+ * working on tells which one; it is in the worker's error context
  * (IoWorkerMain).  We check that it is a handle, and for this descriptor;
  * nothing is locked.
  */
@@ -259,9 +259,9 @@ compat_aio_handle_number(uint64 user_data)
 }
 
 /*
- * What the server does when an entry's completion is reaped, under the lock on
- * its ring: io_uring_wait_cqes() is called under that lock, and its caller then
- * looks at the handle again.  So it is in 18 and 19.
+ * Do what the server does when it reaps an entry's completion, under the lock
+ * on its ring: io_uring_wait_cqes() is called under that lock, and its caller
+ * then examines the handle again.  This is true of 18 and 19.
  */
 #if PG_VERSION_NUM < 200000
 #pragma weak pgaio_io_process_completion
@@ -305,8 +305,9 @@ compat_read_asked_by(int fd)
 }
 
 /*
- * Asynchronous reads have handles, io_max_concurrency for each process; unset,
- * the server chooses 64 at most (AioChooseMaxConcurrency).
+ * The number of handles for asynchronous reads: io_max_concurrency for each
+ * process.  If that is unset, the server chooses at most 64
+ * (AioChooseMaxConcurrency).
  */
 static inline uint32
 compat_aio_handles(void)
@@ -346,9 +347,9 @@ compat_aio_complete(void)
 #endif
 
 /*
- * An extension's own wait event.  Since 17 it can have one by name; before, the
- * nearest thing is a tranche of lightweight locks, which must be requested in
- * advance.
+ * An extension's own wait event.  Since 17 it can have one by name; in earlier
+ * versions a tranche of lightweight locks is used instead, which must be
+ * requested in advance.
  */
 static inline void
 compat_request_wait_event(const char *name)
@@ -378,8 +379,8 @@ compat_wait_event(const char *name)
 
 /*
  * What sessions are doing: an array of PgBackendStatus in shared memory.  Since
- * 17 it is laid out like the array of PGPROCs; before, a session has a number
- * of its own there, and the auxiliary processes come last, by kind.
+ * 17 it is in the order of the array of PGPROCs.  In earlier versions a session
+ * has another number there, and the auxiliary processes come last, by kind.
  */
 #if PG_VERSION_NUM >= 170000
 #define COMPAT_STATUS_SLOTS (MaxBackends + NUM_AUXILIARY_PROCS)
@@ -424,7 +425,7 @@ compat_status_of(PgBackendStatus *array, uint32 place, const PGPROC *proc)
 #define COMPAT_WAIT_BUFFER PG_WAIT_BUFFER_PIN
 #endif
 
-/* What the hooks of executor and planner are called with. */
+/* The parameters of the executor's and planner's hooks. */
 #if PG_VERSION_NUM >= 180000
 #define COMPAT_RUN_PARAMETERS                                                  \
 	QueryDesc *query, ScanDirection direction, uint64 count
@@ -459,7 +460,7 @@ compat_status_of(PgBackendStatus *array, uint32 place, const PGPROC *proc)
 #define COMPAT_EXPLAIN_BOOLEAN
 #endif
 
-/* A signal handler's arguments for another: 19 adds the sender. */
+/* The arguments for calling another signal handler: 19 adds the sender. */
 #if PG_VERSION_NUM >= 190000
 #define COMPAT_SIGNAL         postgres_signal_arg, pg_siginfo
 #define COMPAT_SIGNAL_IGNORED PG_SIG_IGN

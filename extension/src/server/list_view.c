@@ -38,7 +38,7 @@ put(ReturnSetInfo *result, const BridgeListPart *part, bytea *bitmap)
 	pfree(DatumGetPointer(values[CACHE_LIST_ROW_FORK]));
 }
 
-/* A list of a large cache is larger than what palloc() gives. */
+/* The list of a large cache is larger than palloc() allows. */
 static void *
 allocate(size_t size)
 {

@@ -4,7 +4,7 @@
  *
  * In a container sysconf() reports the memory of the machine, and a process
  * that takes that much is killed.  The limit is set by the process's control
- * group and by every group around it: memory.max in the hierarchy of version 2,
+ * group and by every enclosing group: memory.max in the hierarchy of version 2,
  * memory.limit_in_bytes in the one of version 1 that has the memory controller.
  * A machine may have both.
  *
@@ -13,9 +13,9 @@
  *							each
  *
  * A container may see only its own part of a hierarchy, as if that were the
- * root.  So a group that is not below the mounted part counts as that part
- * itself.  In version 1, memory.stat has the combined limit of all groups
- * around, visible or not.
+ * root.  So a group that is not below the mounted part is taken as that part
+ * itself.  In version 1, memory.stat has the combined limit of all enclosing
+ * groups, visible or not.
  *
  * A file that does not exist sets no limit.
  *
@@ -30,10 +30,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* For a line of mountinfo: paths may be long, and an overlay lists many. */
+/*
+ * Enough for a line of mountinfo, in which an overlay may list many long paths.
+ */
 #define LINE_MAX_BYTES 16384
 
-/* A hierarchy: our group in it, and what its files are called. */
+/* A hierarchy: our group in it, and the names of its files. */
 typedef struct Hierarchy
 {
 	const char *root;     /* of the kernel's files */
@@ -74,7 +76,7 @@ has_word(const char *list, const char *word)
 	return false;
 }
 
-/* The number after a word, or the whole file's if the word is "". */
+/* The number after a word, or that of the whole file if the word is "". */
 static uint64_t
 number_in(const char *root, const char *directory, const char *name,
           const char *word)
@@ -105,7 +107,7 @@ number_in(const char *root, const char *directory, const char *name,
 }
 
 /*
- * The lowest limit of the group in this directory and of all groups around it,
+ * The lowest limit of the group in this directory and of all enclosing groups,
  * up to where they are mounted.
  */
 static uint64_t
@@ -163,8 +165,8 @@ below(const char *group, const char *part)
 }
 
 /*
- * The limit that follows from a line of mountinfo: "ID PARENT DEVICE PART PLACE
- * ... - TYPE SOURCE OPTIONS".
+ * The limit according to a line of mountinfo: "ID PARENT DEVICE PART PLACE ...
+ * - TYPE SOURCE OPTIONS".
  */
 static uint64_t
 limit_of_mount(const Hierarchy *hierarchy, char *line)

@@ -13,7 +13,7 @@ extern uint64_t machine_memory_bytes(void);
 
 /*
  * The machine's memory, or less if a control group limits it.  The kernel's
- * files are looked for below root: "" except in tests.
+ * files are read below root, which is "" except in tests.
  */
 extern uint64_t memory_limit_bytes(const char *root);
 

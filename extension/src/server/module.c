@@ -2,11 +2,11 @@
  * module.c
  *		Start reading here: how the extension is put together.
  *
- * pgflash extends shared_buffers by a second level on flash, for a PostgreSQL
- * that knows nothing of it.  PostgreSQL has no hook for its storage, so the
- * library points entries of the server executable's own import table at
- * functions of its own (imports.c): when the server calls pread(), it calls us.
- * All of that happens once, in the postmaster, before any child is forked.
+ * pgflash extends shared_buffers by a second level on flash, for an unmodified
+ * PostgreSQL.  PostgreSQL has no hook for its storage, so the library replaces
+ * entries of the server executable's own import table by functions of its own
+ * (imports.c): when the server calls pread(), it calls us.  This happens once,
+ * in the postmaster, before any child is forked.
  *
  * The directories beside this one each have a README: what it is, who may call
  * it, and what it must never do.  They differ in what they include:
@@ -21,7 +21,7 @@
  * reports, waits, or takes a lock of PostgreSQL's; the worker reports for it,
  * within a second.
  *
- * One law stands above all: the cache may always answer "miss".  Every failure
+ * The rule above all others: the cache may always say "miss".  Every failure
  * here ends with the query reading its block from disk.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -63,11 +63,14 @@ install_cache(void)
 void
 _PG_init(void)
 {
-	/* Loaded later, by a function call, we would miss earlier file calls. */
+	/*
+	 * If a function call loads the library later, earlier file calls were
+	 * missed.
+	 */
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
-	Assert(!IsUnderPostmaster); /* children inherit what is done here */
+	Assert(!IsUnderPostmaster); /* children inherit all of it */
 	settings_define();
 	shmem_install();
 	visits_install();
@@ -84,7 +87,8 @@ _PG_init(void)
 	}
 
 	/*
-	 * Last, so that the cache comes first if max_worker_processes is too low.
+	 * Registered last: if max_worker_processes is too low, the cache comes
+	 * first.
 	 */
 	snapshot_worker_register();
 	sampler_install();

@@ -2,26 +2,26 @@
  * outside.c
  *		What can be known about a database without connecting to it.
  *
- * Most databases have nothing to do with pgflash.  A process that connects to
- * one is counted in its statistics, waits for locks on its catalogs, and
- * obstructs anyone who drops or copies it.  So whether the extension exists
- * there is read from outside: the database's map names the file of pg_class,
- * pg_class has the file of pg_extension, and that has the row or not.
+ * Most databases do not use pgflash.  A process that connects to one is counted
+ * in its statistics, waits for locks on its catalogs, and blocks commands that
+ * drop or copy it.  So we find out from outside whether the extension exists
+ * there: the database's map names the file of pg_class, pg_class the file of
+ * pg_extension, and that has a row for the extension or not.
  *
  * Pages are copied from shared buffers or else read from the file, bypassing
- * shared buffers.  Reading into them would add to the database's statistics
- * (since 18), and a page of a database that is dropped meanwhile must not stay
- * there.  A page read from the file is whole if it was not in shared buffers
- * before and after the read.
+ * shared buffers.  Reading into shared buffers would add to the database's
+ * statistics (since 18), and could leave a page of a dropped database there.  A
+ * page read from the file is not torn if it was not in shared buffers before
+ * and after the read.
  *
- * Locking: the database and both catalogs are locked, for some pages, against
- * commands that remove their files; that blocks nothing else.  Each lock is
- * taken only if it is free.  Without it the answer is unknown.
+ * Locking: while some pages are read, the database and both catalogs are locked
+ * against commands that remove their files; that blocks nothing else.  Each
+ * lock is taken only if it is free.  Without it the answer is unknown.
  *
- * A row is judged by a snapshot taken after the locks, so the file that it
- * names is in use.  Since the snapshot belongs to no database, a vacuum there
- * does not wait for it: a row that is replaced meanwhile may be missed.  The
- * next look finds it.
+ * A row's visibility is decided by a snapshot taken after the locks, so the
+ * file that it names is in use.  Since the snapshot belongs to no database, a
+ * vacuum there does not wait for it, and a row that is replaced meanwhile may
+ * be missed.  The next look finds it.
  *
  * Any error, a damaged page included, is logged, and the answer is unknown;
  * other databases are not affected.
@@ -125,7 +125,7 @@ find_database(Oid database)
 
 /* ---- catalogs of other databases ----------------------------------------- */
 
-/* Lock it against removal of its files; until the end of the transaction. */
+/* Lock it against removal of its files, until the end of the transaction. */
 static bool
 lock_database(Oid database)
 {
@@ -199,10 +199,10 @@ is_seen(HeapTupleHeader row, Snapshot snapshot)
 	return !happened(HeapTupleHeaderGetUpdateXid(row), snapshot);
 }
 
-/* Is this the row?  If so, note what is wanted of it. */
+/* Is this the wanted row?  If so, store the wanted value. */
 typedef bool (*IsWanted)(const void *row, Oid *noted);
 
-/* Search the rows of a page; size is that of the part that is examined. */
+/* Search the rows of a page; size is that of the part to examine. */
 static bool
 find_in_page(Page page, Snapshot snapshot, Size size, IsWanted is_wanted,
              Oid *noted)
@@ -228,7 +228,7 @@ find_in_page(Page page, Snapshot snapshot, Size size, IsWanted is_wanted,
 	return false;
 }
 
-/* Search a catalog, which is locked. */
+/* Search a catalog that is locked. */
 static bool
 find_row(CompatFile file, Snapshot snapshot, Size size, IsWanted is_wanted,
          Oid *noted)
@@ -296,7 +296,10 @@ look(Oid database, Oid *owner_out)
 		return OUTSIDE_UNKNOWN;
 	*owner_out = listed->owner;
 
-	/* Taken after the locks: an older one might see a removed file. */
+	/*
+	 * Taken after the locks, because an older snapshot might see a removed
+	 * file.
+	 */
 	PushActiveSnapshot(GetLatestSnapshot());
 	found = read_catalogs(database, listed->tablespace);
 	PopActiveSnapshot();

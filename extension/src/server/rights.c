@@ -1,25 +1,25 @@
 /*
  * rights.c
- *		The rights that our own work is done with, and the settings.
+ *		The rights and settings for our own work.
  *
- * A background worker starts as the bootstrap superuser.  None of the code that
- * it runs should come from anyone else.  Should a view of ours call a
- * stranger's function nevertheless, it had better not run with these rights.
- * So
+ * A background worker starts as the bootstrap superuser, and should run no code
+ * but ours.  If a view of ours nevertheless called another user's function,
+ * that must not run with these rights.  So
  *	- work that only reads (views, functions, statistics) is done as pg_monitor;
- *	- work that writes our tables is done as the owner of the extension, who may
- *	  have been a superuser once, and owns the tables and what depends on them;
- *	- all of it is a security-restricted operation, as an index build is: code
- *	  that runs in it cannot take another role.
+ *	- work that writes our tables is done as the owner of the extension, who
+ *	  owns the tables and what depends on them, and may no longer be a
+ *	  superuser;
+ *	- all of it is a security-restricted operation, like an index build: code
+ *	  that runs in it cannot change to another role.
  *
  * Triggers on our tables do not fire: session_replication_role is replica.  A
  * user who was granted all rights on all tables of a schema could create such
  * triggers.
  *
- * The owner of a database may give it settings (ALTER DATABASE ... SET), which
- * apply to a worker as to any session.  Those that would make its work fail or
- * wait are reset; a role given so does not matter, since the worker chooses its
- * own.
+ * The owner of a database may set parameters for it (ALTER DATABASE ... SET),
+ * which apply to a worker as to any session.  Those that would make its work
+ * fail or wait are reset.  A role set in this way does not matter, since the
+ * worker chooses its own.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

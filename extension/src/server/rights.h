@@ -1,6 +1,6 @@
 /*
  * rights.h
- *		The rights that our own work is done with, and the settings.
+ *		The rights and settings for our own work.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -2,12 +2,12 @@
  * row_type.c
  *		Rows for SQL functions, whose columns are checked.
  *
- * A function of the library fills as many columns as it knows.  The SQL that
- * declares it may be of another version: the library was replaced and ALTER
- * EXTENSION UPDATE was not run, or the update came from a newer primary, or
- * before the restart.  PostgreSQL reads as many values as the declaration has
- * columns, and where that says text, it takes a number for an address.  So a
- * different declaration is an error.
+ * A function of the library fills the columns that it knows.  The SQL that
+ * declares it may be of another version: the library was replaced but ALTER
+ * EXTENSION UPDATE was not run, or the update came from a newer primary, or was
+ * run before the restart.  PostgreSQL reads as many values as the declaration
+ * has columns, and where that says text, it uses a number as an address.  So a
+ * different declaration raises an error.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -2,17 +2,17 @@
  * settings.c
  *		The extension's settings.
  *
- * A value that cannot work must not keep the server from starting.  So the size
+ * An impossible value must not keep the server from starting.  So the size
  * accepts any number here and is checked in bridge.c, which can report why the
  * cache is off.
  *
- * PostgreSQL replaces an invalid value ("10XB") by the default when the library
- * is loaded, and nobody asked for that default: a cache of 1 GB, unlimited
- * writes to flash, blocks that are not verified.  So the configuration's words
- * are kept before the settings are defined, and checked again afterwards.  If
- * the cache would differ from what was asked for, there is none; accounting and
- * sampling run with their defaults, and the log says so.  Once the server runs,
- * PostgreSQL keeps the previous value.
+ * When the library is loaded, PostgreSQL replaces an invalid value ("10XB") by
+ * the default, which nobody asked for: a cache of 1 GB, unlimited writes to
+ * flash, blocks that are not verified.  So the values in the configuration are
+ * kept before the settings are defined, and checked again afterwards.  If one
+ * of the cache's is invalid, there is no cache; accounting and sampling run
+ * with their defaults, and the log says so.  Once the server runs, PostgreSQL
+ * keeps the previous value.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -45,7 +45,9 @@ typedef struct Setting
 	double min;
 	double max;
 	const struct config_enum_entry *options;
-	/* In the configuration, before we defined the setting; or NULL. */
+	/*
+	 * The value in the configuration, before we defined the setting; or NULL.
+	 */
 	char *asked;
 } Setting;
 
@@ -98,7 +100,7 @@ define(const Setting *setting)
 	}
 }
 
-/* ---- values that are none ------------------------------------------------ */
+/* ---- invalid values ------------------------------------------------------ */
 
 static void
 keep_words(void)

@@ -4,12 +4,13 @@
  *
  * Code that needs shared memory adds a part while the library is being loaded:
  * its size, and what to do with the memory.  The memory is requested before
- * shared memory is laid out (shmem_request_hook) and handed over once it exists
- * (shmem_startup_hook), both in the postmaster; children inherit the result.
+ * shared memory is laid out (shmem_request_hook) and passed to the part once it
+ * exists (shmem_startup_hook), both in the postmaster; children inherit the
+ * result.
  *
  * When a child crashes, the postmaster releases the memory and creates it
- * again, and the parts start again.  So nothing that dying processes left
- * undone matters.  In either case the memory is fresh from the operating system
+ * again, and the parts start again.  So it does not matter what dying processes
+ * left undone.  In either case the memory is fresh from the operating system
  * (mmap or shmget) and never handed out twice.  So it is all zeros, as core
  * requires.
  *
@@ -34,8 +35,8 @@ static const SharedPart *parts[PARTS_MAX];
 static int part_count;
 
 /*
- * A call of one of our SQL functions loads the library if the postmaster has
- * not.
+ * If the postmaster has not loaded the library, a call of one of our SQL
+ * functions does.
  */
 static bool preloaded;
 
@@ -89,7 +90,7 @@ memory_of(const SharedPart *part)
 		LWLockRelease(AddinShmemInitLock);
 	}
 
-	/* Found only where children are started by other means than fork. */
+	/* It is found only where children are not started by fork. */
 	return found ? NULL : memory;
 }
 

@@ -17,8 +17,8 @@ typedef struct SharedPart
 	void (*start)(void *memory);
 
 	/*
-	 * Requests what else is needed in advance, such as a lock, before the size;
-	 * or NULL.
+	 * Requests what else the part needs, such as a lock, before its size; or
+	 * NULL.
 	 */
 	void (*request)(void);
 

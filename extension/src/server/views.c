@@ -1,10 +1,10 @@
 /*
  * views.c
- *		The SQL functions behind the views, and those that change something.
+ *		The SQL functions behind the views, and those that change the cache.
  *
  * A column of pgflash_cache is found by its name, since an extension that was
- * not updated yet may have fewer columns, in another order.  A column that
- * nothing fills is an error.
+ * not updated yet may have fewer columns, in another order.  A column without a
+ * value is an error.
  *
  * Rights are granted in SQL; superuser is checked here as well, so that a
  * careless GRANT does not let everyone change the cache.
@@ -192,7 +192,9 @@ fill_writes(Value *row)
 	       BoolGetDatum(bridge_staging().writer_running));
 }
 
-/* The number of a column of SQL, whose order and choice may be another. */
+/*
+ * The number of a column of SQL, which may have other columns in another order.
+ */
 static int
 column_number(const char *name)
 {
@@ -303,7 +305,7 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 
 /* ---- pgflash_relations --------------------------------------------------- */
 
-/* A fork, whose size every row of its segments has. */
+/* A fork; the row of each of its segments shows its size. */
 typedef struct Fork
 {
 	uint32 key[4]; /* tablespace, database, relation, fork */
@@ -346,7 +348,10 @@ add_relation(ReturnSetInfo *result, HTAB *forks, const BridgeFile *file)
 
 	Assert(file->fork != NULL && file->policy != NULL);
 
-	/* Dropped, not yet committed, or of a relation that is being rewritten. */
+	/*
+	 * NULL if it was dropped, is not yet committed, or its relation is being
+	 * rewritten.
+	 */
 	nulls[RELATIONS_ROW_RELATION] = !OidIsValid(relation);
 	values[RELATIONS_ROW_RELATION] = ObjectIdGetDatum(relation);
 	values[RELATIONS_ROW_FORK] = CStringGetTextDatum(file->fork);
@@ -407,7 +412,7 @@ pgflash_drive_writes_per_day(PG_FUNCTION_ARGS)
 	                 (SECONDS_OF_DAY / writes.day_seconds));
 }
 
-/* ---- what changes something ---------------------------------------------- */
+/* ---- changes of the cache ------------------------------------------------ */
 
 Datum
 pgflash_cache_set_mode(PG_FUNCTION_ARGS)

@@ -1,31 +1,31 @@
 /*
  * visits.c
- *		Processes that go into one database for a moment, and their launchers.
+ *		Processes that enter one database for a moment, and their launchers.
  *
  * A process can connect to only one database in its life, and while it is
- * connected, that database can be neither dropped nor copied.  So work in
- * databases is divided between two kinds of process: a launcher, connected to
- * none, sends a visitor, which does its work and exits.  Only databases with
- * the extension are visited (outside.c).
+ * connected, that database can be neither dropped nor copied.  So there are two
+ * kinds of process for work in databases: a launcher, connected to none, sends
+ * a visitor, which does its work and exits.  Only databases with the extension
+ * are visited (outside.c).
  *
- * Nobody waits for a visitor:
+ * No process waits for a visitor:
  *	- Commands that drop, copy or rename the database ask autovacuum workers to
- *	  leave, and so does a process that waits for a lock of theirs.  A visitor
- *	  is marked as one of them in its PGPROC, as a process of the database's
- *	  owner, and leaves when asked.
- *	- It gives up on a lock after LOCK_WAIT_MS, from the first one that it takes
- *	  on its way in: the settings for that are in force before.
+ *	  leave, and so does a process that waits for one of their locks.  The
+ *	  PGPROC of a visitor marks it as one of them, and as a process of the
+ *	  database's owner, and it leaves when asked.
+ *	- It gives up on a lock after LOCK_WAIT_MS, even on the first one that it
+ *	  takes on connecting: the settings for that are made before.
  *	- It does not wait for a standby to receive what it commits, nor for a safe
  *	  snapshot.
- *	- After its time its launcher asks it to leave.  If it does not, the
- *	  launcher goes on without it.
+ *	- When its time is over, its launcher asks it to leave.  If it does not, the
+ *	  launcher continues without it.
  *
- * A visit leaves no trace in the database's statistics: entries for unused
- * databases would make autovacuum go there.  The exception is a visitor that
- * writes: it is counted.
+ * A visit leaves no trace in the database's statistics, because entries for
+ * unused databases would make autovacuum process them.  Only a visitor that
+ * writes is counted.
  *
- * A visitor reports through shared memory, at its place among those of its
- * launcher; a visitor that died reported nothing.
+ * A visitor reports through shared memory, in its place among those of its
+ * launcher; a visitor that died has reported nothing.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -53,17 +53,17 @@
 #include "server/visits.h"
 
 /*
- * Less than deadlock_timeout: while a visitor waits, it reacts to nothing else.
+ * Less than deadlock_timeout, since a waiting visitor reacts to nothing else.
  */
 #define LOCK_WAIT_MS "500"
 
-/* A visitor that is there for longer is no longer waited for. */
+/* Launchers do not wait for a visitor for longer than this. */
 #define LATE_MS 1000
 
-/* A visitor that was asked to leave is asked again, harder, after this time. */
+/* A visitor that was asked to leave is terminated after this time. */
 #define AGAIN_MS 1000
 
-/* How often a visitor is checked, besides when it reports that it exits. */
+/* How often a visitor is checked, in addition to when it exits. */
 #define LOOK_MS 200
 
 /*
@@ -94,9 +94,9 @@ set_settings(void)
 /* ---- shared memory ------------------------------------------------------- */
 
 /*
- * Written by the visitor, and read once it is gone.  A visitor left behind by a
- * launcher that restarted may write where another's answer is expected, so it
- * adds its database.
+ * Written by the visitor, and read once it is gone.  A visitor of a launcher
+ * that has restarted may write where another visitor's answer is expected, so
+ * the answer contains the database.
  */
 typedef struct Word
 {
@@ -133,19 +133,19 @@ visits_install(void)
 /* ---- launchers: visits under way ----------------------------------------- */
 
 /* The arguments of a visitor. */
-typedef struct Luggage
+typedef struct VisitArguments
 {
 	uint32 answer; /* the place of its answer */
 	Oid owner;     /* of the database */
-} Luggage;
+} VisitArguments;
 
-StaticAssertDecl(sizeof(Luggage) <= BGW_EXTRALEN, "a visitor can carry it");
+StaticAssertDecl(sizeof(VisitArguments) <= BGW_EXTRALEN, "the arguments fit");
 
 typedef struct Visit
 {
 	BackgroundWorkerHandle *handle; /* NULL: this place is free */
 	Oid database;
-	Luggage luggage;
+	VisitArguments arguments;
 	int64 began_ms;
 	int64 leave_ms; /* when to ask it (again) to leave */
 	bool asked;
@@ -172,7 +172,7 @@ start(Visit *visit, const VisitKind *kind)
 	MemoryContext before;
 	bool started;
 
-	Assert(visit->handle == NULL && visit->luggage.answer < WORDS);
+	Assert(visit->handle == NULL && visit->arguments.answer < WORDS);
 	background_describe(&worker, kind->type, kind->function);
 	snprintf(worker.bgw_name, BGW_MAXLEN, "%s of database %u", kind->name,
 	         visit->database);
@@ -180,7 +180,7 @@ start(Visit *visit, const VisitKind *kind)
 	worker.bgw_start_time = BgWorkerStart_ConsistentState;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	worker.bgw_main_arg = ObjectIdGetDatum(visit->database);
-	memcpy(worker.bgw_extra, &visit->luggage, sizeof(visit->luggage));
+	memcpy(worker.bgw_extra, &visit->arguments, sizeof(visit->arguments));
 	worker.bgw_notify_pid = MyProcPid;
 
 	/* The handle must outlive the current memory context. */
@@ -200,10 +200,10 @@ visits_begin(const VisitKind *kind, Oid database, Oid owner)
 	if (place == NULL || visits_inside(database))
 		return VISIT_NO_PLACE;
 	visit.leave_ms = visit.began_ms + kind->limit_ms;
-	visit.luggage.answer =
+	visit.arguments.answer =
 		(uint32) (kind->launcher * VISITS_MAX + (int) (place - visits));
-	visit.luggage.owner = owner;
-	words[visit.luggage.answer] = (Word){ 0 };
+	visit.arguments.owner = owner;
+	words[visit.arguments.answer] = (Word){ 0 };
 
 	/* All max_worker_processes are in use: try another time. */
 	if (!start(&visit, kind))
@@ -213,7 +213,7 @@ visits_begin(const VisitKind *kind, Oid database, Oid owner)
 	return VISIT_SENT;
 }
 
-/* Is the visitor gone?  If it has stayed for too long, ask it to leave. */
+/* Is the visitor gone?  If it has stayed too long, ask it to leave. */
 static bool
 is_over(Visit *visit)
 {
@@ -243,7 +243,7 @@ is_over(Visit *visit)
 static VisitAnswer
 answer_of(const Visit *visit)
 {
-	const Word *word = &words[visit->luggage.answer];
+	const Word *word = &words[visit->arguments.answer];
 
 	return word->database == visit->database ? word->answer
 	                                         : (VisitAnswer){ 0 };
@@ -314,7 +314,7 @@ doze(int64 wait_ms)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Was the visitor asked to leave, and did it have the time to? */
+/* Was the visitor asked to leave, and has it had the time to do so? */
 static bool
 is_stuck(Oid database)
 {
@@ -338,7 +338,7 @@ visits_send(const VisitKind *kind, Oid database, Oid owner,
 
 	*answer_out = (VisitAnswer){ 0 };
 
-	/* Clear visits that were left behind. */
+	/* Clear visits of earlier calls. */
 	while (visits_over(&over, &answer))
 		;
 	sent = visits_begin(kind, database, owner);
@@ -392,8 +392,8 @@ visits_sleep(int64 wait_ms)
 	if (any_under_way())
 		wait_ms = Min(wait_ms, LOOK_MS);
 	/*
-	 * Waiting for a visitor consumes the latch's wake-ups, but not their
-	 * reasons.
+	 * Waiting for a visitor resets the latch, but the reasons for setting it
+	 * remain.
 	 */
 	if (ShutdownRequestPending || ConfigReloadPending)
 		return;
@@ -412,10 +412,10 @@ visits_reload(void)
 
 /* ---- visitors ------------------------------------------------------------ */
 
-static Luggage
-luggage(void)
+static VisitArguments
+arguments(void)
 {
-	Luggage given;
+	VisitArguments given;
 
 	memcpy(&given, MyBgworkerEntry->bgw_extra, sizeof(given));
 	return given;
@@ -424,13 +424,13 @@ luggage(void)
 void
 visits_answer(VisitAnswer answer)
 {
-	Assert(luggage().answer < WORDS && OidIsValid(MyDatabaseId));
-	words[luggage().answer] = (Word){ MyDatabaseId, answer };
+	Assert(arguments().answer < WORDS && OidIsValid(MyDatabaseId));
+	words[arguments().answer] = (Word){ MyDatabaseId, answer };
 }
 
 /*
- * First by an error, which the log reports in one line; a second request is
- * obeyed at once.
+ * The first request raises an error, which the log reports in one line; a
+ * second one ends the process at once.
  */
 static void
 leave(SIGNAL_ARGS)
@@ -445,18 +445,18 @@ leave(SIGNAL_ARGS)
 }
 
 /*
- * This lets others ask us to leave as they ask autovacuum workers, and lets the
- * database's owner terminate us, which DROP DATABASE ...  WITH (FORCE)
- * requires.  Our own rights do not depend on it.  No other process sees it
- * before InitPostgres() lists us.
+ * Mark this process so that others can ask it to leave as they ask autovacuum
+ * workers, and so that the database's owner can terminate it, which DROP
+ * DATABASE ... WITH (FORCE) requires.  Our own rights do not depend on it.  No
+ * other process sees the mark before InitPostgres() lists us.
  */
 static void
-give_way(void)
+mark_as_interruptible(void)
 {
 	if (!FC_BROKEN(VISIT_GIVES_WAY))
 		MyProc->statusFlags |= PROC_IS_AUTOVACUUM;
 	if (!FC_BROKEN(VISIT_OWNER))
-		MyProc->roleId = luggage().owner;
+		MyProc->roleId = arguments().owner;
 }
 
 /* Runs after the end of the transaction and before statistics are reported. */
@@ -498,10 +498,10 @@ end_early(Oid database)
 void
 visits_work(Oid database, bool counted, void (*work)(void))
 {
-	Assert(OidIsValid(database) && luggage().answer < WORDS);
+	Assert(OidIsValid(database) && arguments().answer < WORDS);
 	pqsignal(SIGTERM, leave);
 	set_settings();
-	give_way();
+	mark_as_interruptible();
 	if (!counted)
 		leave_no_trace();
 	PG_TRY();

@@ -1,6 +1,6 @@
 /*
  * visits.h
- *		Processes that go into one database for a moment, and their launchers.
+ *		Processes that enter one database for a moment, and their launchers.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -31,7 +31,7 @@ typedef struct VisitKind
 /* ---- launchers ----------------------------------------------------------- */
 
 /*
- * How many visits of a launcher may be in progress: one, and those that do not
+ * How many visits of a launcher may be in progress: one, plus those that do not
  * leave.
  */
 #define VISITS_MAX 4
@@ -57,7 +57,7 @@ typedef struct VisitAnswer
 extern VisitSent visits_begin(const VisitKind *kind, Oid database, Oid owner);
 
 /*
- * Take the answer of a visit that is over, however it ended; false: none is
+ * Fetch the answer of a visit that is over, however it ended; false: none is
  * over.
  */
 extern bool visits_over(Oid *database_out, VisitAnswer *answer_out);
@@ -69,7 +69,7 @@ extern bool visits_inside(Oid database);
 extern bool visits_wait(void);
 
 /*
- * Send a visitor and wait until it is gone, or has not left when asked to: then
+ * Send a visitor and wait until it is gone, or does not leave when asked; then
  * there is no answer.
  */
 extern VisitSent visits_send(const VisitKind *kind, Oid database, Oid owner,
@@ -81,7 +81,7 @@ extern void visits_install(void);
 /* Register a launcher, connected to no database, with the postmaster. */
 extern void visits_register_launcher(const char *name, const char *function);
 
-/* The first call of a launcher. */
+/* A launcher calls this first. */
 extern void visits_launcher_begin(void);
 
 /* Milliseconds by a clock that is never set forward or back. */

@@ -4,14 +4,13 @@
  *
  * The postmaster never uses PostgreSQL's own file layer.  So only a child can
  * find out whether the server's file calls really pass through our hooks.  The
- * worker is that child: it takes a probe file through everything that happens
- * to a data file, and lets the cache serve only if each call passed through a
- * hook.  Until then, and if it never starts, the cache answers nothing.
+ * worker is that child: it makes all the calls that are made for a data file on
+ * a probe file, and lets the cache serve only if each of them passed through a
+ * hook.  Until then, and if the worker never starts, the cache serves nothing.
  *
- * After that it wakes once a second to clean up and to log what hooks could
- * not.  While a device is bypassed, it wakes more often, to ask whether it
- * answers.  It needs no database, so it runs during recovery and on a standby,
- * too.
+ * After that it wakes up once a second to clean up and to log what hooks could
+ * not.  While a device is bypassed, it wakes up more often, to probe it.  It
+ * needs no database, so it runs during recovery and on a standby, too.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -39,12 +38,17 @@
 #include "settings.h"
 #include "server/worker.h"
 
-/* Beside the cluster's own files; backups skip it because of its name. */
+/*
+ * It is next to the cluster's own files; backups skip it because of its name.
+ */
 #define PROBE_FILE "pgsql_tmp_pgflash_probe"
 
 PGDLLEXPORT void pgflash_worker_main(Datum argument);
 
-/* Take the probe file through its life.  Returns NULL, or what went wrong. */
+/*
+ * Create, write, read and remove the probe file.  Returns NULL, or what went
+ * wrong.
+ */
 static const char *
 probe(void)
 {

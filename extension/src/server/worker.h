@@ -1,6 +1,6 @@
 /*
  * worker.h
- *		The background worker that looks after the cache.
+ *		The background worker that maintains the cache.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
