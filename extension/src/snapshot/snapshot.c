@@ -1,6 +1,6 @@
 /*
  * snapshot.c
- *		Takes a snapshot: what the server has counted up to now, kept in tables.
+ *		Takes a snapshot: stores what the server has counted so far in tables.
  *
  * pgflash_snapshot() is one transaction: a head, its sections, and the values
  * that the next snapshot will subtract (snapshot_delta.c).  So a snapshot that
@@ -8,23 +8,23 @@
  * and the next one starts where the previous one ended.  No statistics are
  * reset.
  *
- * Two concurrent snapshots wait for one another, by a lock on the extension:
- * not on the table, where a vacuum would block them.  DROP EXTENSION waits for
+ * Two concurrent snapshots wait for each other, by a lock on the extension.  A
+ * lock on the table would conflict with a vacuum.  DROP EXTENSION waits for
  * that lock, too.
  *
- * It writes with the rights of the extension's owner, so that pg_monitor is
- * enough to call it, and reads with those of pg_monitor (rights.c).  Names of
- * objects that are not PostgreSQL's own are qualified, and search_path leads
- * nowhere else.  Triggers that someone created on the tables, with a right that
- * was granted too freely, do not fire.
+ * It writes with the rights of the extension's owner, so that members of
+ * pg_monitor can call it, and reads with those of pg_monitor (rights.c).  Names
+ * of objects that are not PostgreSQL's own are qualified, and search_path has
+ * only pg_catalog and pg_temp.  Triggers that another user created on the
+ * tables, by a right that was granted too freely, do not fire.
  *
- * The disk is the owner's: users who are not superusers can take COMMANDS_A_DAY
- * snapshots a day.
+ * To protect the disk, users who are not superusers can together take
+ * COMMANDS_A_DAY snapshots a day.
  *
  * Counters run from the start of the server or from its last crash.  A crash
  * destroys shared memory, and all counts with it, but not the postmaster.  The
- * moment when counting began is noted in shared memory; snapshots for which it
- * differs are unrelated.
+ * time when counting began is noted in shared memory; snapshots for which it
+ * differs cannot be subtracted.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -51,10 +51,16 @@
 
 PG_FUNCTION_INFO_V1(pgflash_snapshot);
 
-/* By command, for all users together who are not superusers; some 30 MB. */
+/*
+ * By command, by all users who are not superusers together; they take some 30
+ * MB.
+ */
 #define COMMANDS_A_DAY 1000
 
-/* Settings of the session that would change or slow what we read and write. */
+/*
+ * Settings of the session that would change or slow down what we read and
+ * write.
+ */
 static const char *const settings[][2] = {
 	{ "search_path", "pg_catalog, pg_temp" },
 	{ "extra_float_digits", "1" },
@@ -242,8 +248,8 @@ snapshot_take(const char *origin)
 	take_turns(&now);
 
 	/*
-	 * Time spent waiting does not count, and statistics read before are
-	 * outdated.
+	 * Begin here: time spent waiting does not count, and statistics read before
+	 * are outdated.
 	 */
 	INSTR_TIME_SET_CURRENT(begin);
 	pgstat_clear_snapshot();

@@ -37,8 +37,8 @@ extern void snapshot_install(void);
 /* ---- snapshot_json.c: a section as text ---------------------------------- */
 
 /*
- * Read by SPI what is not one of our tables, with no more rights than that
- * takes; the result is where SPI leaves it.
+ * Read by SPI what is not one of our tables, with no more rights than
+ * necessary.  The result is left in SPI's variables.
  */
 extern void snapshot_read(const char *query, int count, Oid *types,
                           Datum *values);
@@ -75,7 +75,7 @@ struct SnapshotSection
 	const char *kind;
 	SnapshotWrite *write;
 	int major_min;     /* of the server */
-	int limit;         /* on the number of rows kept singly; 0 = none */
+	int limit;         /* of rows that are kept singly; 0 = none */
 	const char *query; /* %1$s: a schema, quoted, followed by a dot; or NULL */
 	/* Of what a function writes itself: */
 	const char *const *columns;
@@ -85,8 +85,8 @@ struct SnapshotSection
 extern void snapshot_sections_write(const Snapshooting *now);
 
 /*
- * The rows of the section's query; that of a delta is told the period since the
- * previous snapshot.
+ * Write the rows of the section's query.  The query of a delta gets the period
+ * since the previous snapshot.
  */
 extern SnapshotWrite snapshot_query;
 
@@ -112,7 +112,7 @@ typedef struct DeltaValue
 	bool ranked;        /* rows with large values of it are kept singly */
 } DeltaValue;
 
-/* Something that is counted row by row, such as statements. */
+/* Objects that are counted one by one, such as statements. */
 typedef struct DeltaKind
 {
 	const char *section;
@@ -123,14 +123,14 @@ typedef struct DeltaKind
 	int value_count;
 	/* A column that changes when the row's counters start over, or NULL. */
 	const char *birth;
-	Size tag_size; /* what is remembered of a row besides its numbers */
+	Size tag_size; /* data of a row other than numbers */
 } DeltaKind;
 
 /* The values of one row: as read, or as differences. */
 typedef struct DeltaRow
 {
 	int64 key[DELTA_KEYS_MAX];
-	bool null_key; /* the row of everything without a row of its own */
+	bool null_key; /* the row of all that have no row of their own */
 	double birth;
 	char *tag;
 	double *value;
@@ -153,9 +153,9 @@ extern DeltaRow *delta_add(DeltaSet *set);
 extern DeltaSet *delta_of_result(const DeltaKind *kind);
 
 /*
- * What was kept last.  Its numbers are usable only if it follows: if it was
- * kept at the previous snapshot and counting has continued since.  Its tags are
- * always usable.
+ * The set that was kept last.  Its numbers can be subtracted only if it
+ * follows, that is, if it was kept at the previous snapshot and counting has
+ * continued since.  Its tags can always be used.
  */
 extern DeltaSet *delta_kept(const Snapshooting *now, const DeltaKind *kind,
                             bool *follows_out);
@@ -205,7 +205,7 @@ extern bool snapshot_name_here(const SnapshotFile *file, SnapshotName *name);
 extern bool snapshot_name_catalog(const SnapshotFile *file, SnapshotName *name);
 
 /*
- * The name of a file of another database, if known; else it will be asked for.
+ * The name of a file of another database, if known; otherwise it is requested.
  */
 extern void snapshot_name_elsewhere(const SnapshotFile *file,
                                     SnapshotName *name);
@@ -216,7 +216,7 @@ extern Oid snapshot_names_wanted(Oid after);
 /* Name the files of this database. */
 extern void snapshot_names_answer(void);
 
-/* Drop the requests: no visitor could be sent there. */
+/* Drop the requests for a database to which no visitor could be sent. */
 extern void snapshot_names_forget(Oid database);
 
 /* Request its memory. */

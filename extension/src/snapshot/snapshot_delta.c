@@ -1,22 +1,22 @@
 /*
  * snapshot_delta.c
- *		What happened since the previous snapshot, row by row: of statements, of
- *		relations.
+ *		Differences since the previous snapshot, for each statement or relation.
  *
- * There are too many such rows to keep them all in every snapshot, and most of
- * them do not change.  So their totals are kept once, in pgflash_snapshot_last,
- * and a snapshot holds the differences: the rows with the largest values
- * singly, all others summed up in one row.
+ * There are too many rows to keep them all in every snapshot, and most of them
+ * do not change.  So their totals are kept once, in pgflash_snapshot_last, and
+ * a snapshot holds differences: one row each for those with the largest values,
+ * and one row with the sum of all others.
  *
- * The table is unlogged, as it should be: a crash empties it, and the counters,
- * too.  It is written in the snapshot's transaction, so that a failed one
- * leaves the previous state.  A set is stored in it as an array of fixed size,
- * so that ten thousand rows are read and written at the speed of memory.
+ * The table is unlogged on purpose: a crash empties it, and resets the
+ * counters, too.  It is written in the snapshot's transaction, so that a failed
+ * snapshot leaves the previous state.  A set is stored as one binary value with
+ * rows of fixed size, so that ten thousand rows are read and written at the
+ * speed of memory.
  *
- * If a row's counters started over (a reset, a statement that was evicted and
- * returned, a reused file number), a number is smaller, or the birth differs.
- * Then everything that they have counted since is the difference.  So no
- * difference is ever negative.
+ * If a row's counters have started over (a reset, a statement that was evicted
+ * and returned, a reused file number), a number is smaller, or the birth
+ * differs.  Then the difference is everything that they have counted since.  So
+ * no difference is ever negative.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -98,7 +98,8 @@ delta_make(const DeltaKind *kind, uint32 limit)
 }
 
 /*
- * Values and tags are allocated in pieces: the limit may far exceed the need.
+ * Values and tags are allocated in pieces, because the limit may far exceed the
+ * need.
  */
 DeltaRow *
 delta_add(DeltaSet *set)
@@ -225,7 +226,7 @@ read_row(DeltaSet *set, const Places *places, TupleDesc desc,
 	{
 		int place = places->value[v];
 
-		/* A value that this server does not count is NAN, and stays so. */
+		/* A value that this server does not count is NAN, and remains NAN. */
 		row->value[v] = place < 0 || nulls[place]
 		                    ? (place < 0 ? NAN : 0)
 		                    : number_of(values[place],
@@ -334,7 +335,7 @@ pack(const DeltaSet *set)
 		at += (Size) kind->value_count * sizeof(double);
 		memcpy(at, row->tag, kind->tag_size);
 	}
-	Assert(to == (char *) kept + length); /* what unpack() will ask for */
+	Assert(to == (char *) kept + length); /* as unpack() expects */
 	return kept;
 }
 
@@ -426,7 +427,7 @@ index_rows(const DeltaSet *set)
 	return index;
 }
 
-/* Does the row count something else than before, under the same key? */
+/* Does the row count another object than before, under the same key? */
 static bool
 started_over(const DeltaKind *kind, const DeltaRow *before, const DeltaRow *now)
 {
@@ -476,14 +477,15 @@ delta_between(const DeltaSet *before, DeltaSet *now)
 		memcpy(difference->key, row->key, sizeof(row->key));
 		difference->null_key = row->null_key;
 		difference->birth = row->birth;
-		difference->tag = row->tag; /* shared: what is learned of it is kept */
+		difference->tag =
+			row->tag; /* shared, so that what is added to it is kept */
 		between->count++;
 	}
 	hash_destroy(index);
 	return between;
 }
 
-/* ---- the rows with most -------------------------------------------------- */
+/* ---- the rows with the largest values ------------------------------------ */
 
 typedef struct Ranked
 {
@@ -500,7 +502,9 @@ more_first(const void *left, const void *right)
 	return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* The rows sorted by one of their values, and how many have any of it. */
+/*
+ * The rows sorted by one of their values, and how many have a positive value.
+ */
 static Ranked *
 rank_by(const DeltaSet *set, int value, uint32 *count_out)
 {
@@ -521,7 +525,7 @@ rank_by(const DeltaSet *set, int value, uint32 *count_out)
 }
 
 /*
- * Take rows from each ranking in turn, so that none of them crowds out the
+ * Take rows from each ranking in turn, so that no ranking crowds out the
  * others.
  */
 static uint32

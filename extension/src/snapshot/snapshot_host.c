@@ -1,13 +1,13 @@
 /*
  * snapshot_host.c
- *		The machine, from /proc: what vmstat and iostat would show.
+ *		The machine, from /proc: what vmstat and iostat show.
  *
  * /proc/stat, /proc/vmstat, /proc/diskstats, /proc/meminfo and /proc/loadavg
  * are read as they are; in a container they may be those of the host.  Python's
  * pgflash.collect.host reads the same for a server without the extension.
  *
  * Counters are the kernel's own, since the machine started.  Only whole disks
- * are listed: a partition's reads are also counted as its disk's.
+ * are listed, because a partition's reads are also counted for its disk.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -21,7 +21,7 @@
 
 #include "snapshot/snapshot.h"
 
-/* diskstats counts in these, whatever the disk's own sector size is. */
+/* The unit of diskstats, whatever the disk's own sector size is. */
 #define SECTOR_BYTES 512
 
 /* A thousand disks need some 100 kB. */

@@ -2,8 +2,8 @@
  * snapshot_json.c
  *		A section as text: {"columns": [...], "rows": [[...], ...]}.
  *
- * Column names are listed once, not in each row: a section of a thousand rows
- * is a third of the size of a list of objects.  Numbers are written as
+ * Column names are listed once, not in each row, so a section of a thousand
+ * rows has a third of the size of a list of objects.  Numbers are written as
  * PostgreSQL writes them, times in ISO 8601, and values that JSON cannot
  * express (NaN, Infinity) as null.
  *
@@ -26,14 +26,14 @@
 #include "snapshot/snapshot.h"
 
 /*
- * Behind each query: reports do not rank it among the server's statements
- * (session.py of Python signs its own in the same way).
+ * Appended to each query, so that reports do not rank it among the server's
+ * statements (Python's session.py marks its queries in the same way).
  */
 #define SIGNATURE "/* pgflash */"
 
 /*
- * Names are looked up with the current rights, since pg_monitor need not have a
- * right to the schema; the plan is then executed with pg_monitor's rights.
+ * Names are looked up with the current rights, since pg_monitor may lack rights
+ * on the schema; the plan is then executed with pg_monitor's rights.
  */
 void
 snapshot_read(const char *query, int count, Oid *types, Datum *values)
@@ -107,8 +107,8 @@ section_integer(StringInfo text, int64 value)
 }
 
 /*
- * Integers without a point; others to a millionth, which is a nanosecond if in
- * ms.
+ * Integers have no decimal point; other numbers have six decimals, which is a
+ * nanosecond in values in ms.
  */
 void
 section_number(StringInfo text, double value)
@@ -129,8 +129,8 @@ section_number(StringInfo text, double value)
 }
 
 /*
- * Names of other databases may be in other encodings: text that is invalid in
- * ours would be an error for every reader.
+ * Names in other databases may be in other encodings.  Text that is invalid in
+ * ours would cause an error for every reader.
  */
 static const char *
 readable(const char *value)

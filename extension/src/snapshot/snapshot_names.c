@@ -4,13 +4,12 @@
  *
  * A snapshot is taken in one database, and only a process connected to a
  * database can tell which relation a file belongs to.  So the process that
- * takes a snapshot leaves in shared memory the files that it wants named.  The
+ * takes a snapshot stores the files that it wants named in shared memory.  The
  * launcher (snapshot_worker.c) then sends a visitor into each of their
  * databases, which adds the names, and the next snapshot finds them there.
- * From then on they are remembered with the files' numbers
- * (snapshot_relations.c).
+ * From then on they are kept with the files' numbers (snapshot_relations.c).
  *
- * Locking: one lock for everything, held for a walk over some hundred places.
+ * Locking: a single lock, held for a walk over some hundred places.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -148,8 +147,8 @@ snapshot_name_here(const SnapshotFile *file, SnapshotName *name)
 }
 
 /*
- * A catalog's first file has its OID for a number, and the OID is the same
- * everywhere.
+ * The number of a catalog's first file is its OID, which is the same in every
+ * database.
  */
 bool
 snapshot_name_catalog(const SnapshotFile *file, SnapshotName *name)
@@ -165,7 +164,7 @@ same(const SnapshotFile *a, const SnapshotFile *b)
 	       a->tablespace == b->tablespace;
 }
 
-/* Find a file's place, or else a free one; NULL if there is neither. */
+/* Find a file's place, or else a free one, or NULL. */
 static NamedFile *
 find(const SnapshotFile *file)
 {
@@ -224,7 +223,10 @@ snapshot_names_wanted(Oid after)
 	return next;
 }
 
-/* The catalog is read without holding the lock: that may have to wait. */
+/*
+ * The catalog is read without holding the lock, since the read may have to
+ * wait.
+ */
 void
 snapshot_names_answer(void)
 {

@@ -1,6 +1,6 @@
 /*
  * snapshot_relation_stats.c
- *		What PostgreSQL counts of tables and indexes, since the previous
+ *		What PostgreSQL has counted for tables and indexes since the previous
  *		snapshot.
  *
  * Blocks looked up, scans, changed rows, vacuums: PostgreSQL's statistics,

@@ -4,17 +4,17 @@
  *
  * The accounting (account_relations.c) knows files by number.  A snapshot keeps
  * the current name, since VACUUM FULL, TRUNCATE and DROP give a relation other
- * files or none.  The name of a file is remembered with its numbers from one
- * snapshot to the next.  So what happened to a relation before it was dropped
- * or rewritten is still reported under its name when its file is gone.  A
- * relation that was rewritten then has two rows, one for each file.
+ * files or none.  The name of a file is kept with its numbers from one snapshot
+ * to the next.  So what happened to a relation before it was dropped or
+ * rewritten is reported under its name even when its file is gone.  A relation
+ * that was rewritten then has two rows, one for each file.
  *
  * Relations of other databases are named by visitors (snapshot_names.c), and
  * the next snapshot learns the names; until then they are "file" and a number.
  *
- * Everything without a row of its own is in the row "other": the totals of all
- * tablespaces minus the rows.  So the rows add up to the tablespaces' totals,
- * whatever was forgotten.
+ * The row "other" has everything without a row of its own: the totals of all
+ * tablespaces minus the other rows.  So the rows always add up to the
+ * tablespaces' totals.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -31,8 +31,8 @@
 #include "snapshot/snapshot.h"
 
 /*
- * Names that are looked up early, in case a file is gone by the time it ranks
- * high.
+ * This many names are looked up early, in case a file is gone by the time it
+ * ranks high.
  */
 #define NAMES_AHEAD_MAX 1000
 
@@ -156,7 +156,7 @@ add_others(StringInfo text, const DeltaSet *set, uint32 count)
 	}
 
 	/*
-	 * Counting continues during the read, so a little may be on one side only.
+	 * Counting continues during the read, so one side may have a little more.
 	 */
 	for (Size v = 0; v < lengthof(values); v++)
 		value[v] = Max(value[v], 0);
@@ -253,7 +253,9 @@ read_counters(void)
 		add_counts(row->value, of.read_bytes, of.kind);
 	}
 
-	/* After the relations, so that the totals are not less than their sum. */
+	/*
+	 * Read after the relations, so that the totals are not less than their sum.
+	 */
 	read_totals(delta_add(set));
 	return set;
 }

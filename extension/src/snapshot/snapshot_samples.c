@@ -1,14 +1,13 @@
 /*
  * snapshot_samples.c
- *		What sessions were seen doing since the previous snapshot, by the
- *		minute.
+ *		What sessions were doing since the previous snapshot, by minute.
  *
  * The sampler's ring (sample_ring.c) holds minutes or hours; a snapshot keeps
- * the sum of what lies between the previous one and itself.  The period is from
- * "since" to just before "until": the next one begins where this one ends, so
- * no look is counted twice or lost.
+ * the sums since the previous one.  The period is from "since" to just before
+ * "until", and the next one begins where this one ends, so no look is counted
+ * twice or lost.
  *
- * The statements that the section names get their texts kept, too.
+ * The texts of the statements in the section are kept, too.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

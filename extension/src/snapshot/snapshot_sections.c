@@ -6,8 +6,8 @@
  * are kept as they are.  Each is read in a subtransaction.  A section that
  * cannot be read (a view of another version, a library that was not loaded) is
  * listed in the section "missing" with the server's own message, and the
- * snapshot continues.  It does not continue if the user or the machine forces
- * it to end: a cancelled query, a full disk.
+ * snapshot continues.  It ends if the query is cancelled, or if the machine
+ * forces it to, as with a full disk.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -105,7 +105,7 @@ keep(const Snapshooting *now, const SnapshotSection *section)
 
 /* ---- all of them --------------------------------------------------------- */
 
-/* Errors that end the whole snapshot: they are not the section's fault. */
+/* Errors that are not the section's fault end the whole snapshot. */
 static bool
 ends_everything(const ErrorData *error)
 {

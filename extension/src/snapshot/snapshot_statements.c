@@ -17,7 +17,7 @@
 
 #include "snapshot/snapshot.h"
 
-/* A statement may be megabytes long; its beginning must suffice. */
+/* A statement may be megabytes long, so only its beginning is kept. */
 enum
 {
 	TEXT_CHARACTERS_MAX =
@@ -121,7 +121,7 @@ insert_texts(const Snapshooting *now)
 			1, types, texts, NULL, false, 0);
 }
 
-/* Known texts are marked as still in use once a day. */
+/* Known texts are marked as used once a day. */
 void
 snapshot_texts_keep(const Snapshooting *now, const int64 *ids, int count)
 {

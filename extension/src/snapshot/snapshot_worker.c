@@ -4,23 +4,23 @@
  *
  * A launcher (visits.c) sends a visitor into the database that keeps the
  * snapshots: every pgflash.snapshot_interval, at whole multiples of it, and
- * once right after the server has started, since a report covers only time
- * between two snapshots of one life of the server.  The visitor takes a
- * snapshot, then drops those older than pgflash.snapshot_retention, each in a
- * transaction of its own: a disk too full for the one may still allow the
- * other.  Then other visitors name the files of other databases that the
- * snapshot lists (snapshot_names.c).
+ * once right after the server has started, since a report covers only the time
+ * between two snapshots of the same life of the server.  The visitor takes a
+ * snapshot, then drops those older than pgflash.snapshot_retention, in a second
+ * transaction, because a disk too full for the one may allow the other.  Then
+ * other visitors name the files of other databases that the snapshot lists
+ * (snapshot_names.c).
  *
  * Which database: that of pgflash.snapshot_database or else, of those that have
- * the extension, the one with the newest snapshot, or the first that was
- * created.  The launcher looks for it when it does not know it, and again when
- * a visitor finds the extension gone.  While there is none, it looks every
+ * the extension, the one with the newest snapshot, or the one created first.
+ * The launcher searches for it when it does not know it, and again when a
+ * visitor finds the extension gone.  While there is none, it searches every
  * LOOK_S.
  *
  * The visitor has the rights of the extension's owner (rights.c).  If the SQL
  * is of another version than the library, it only reports that.
  *
- * On a standby nothing can be kept; the launcher logs that, waits, and starts
+ * On a standby nothing can be stored; the launcher logs that, waits, and starts
  * when the standby is promoted.  A visitor that fails logs the reason and
  * leaves nothing behind; the next one comes on schedule.
  *
@@ -50,15 +50,15 @@
 #include "server/visits.h"
 #include "snapshot/snapshot.h"
 
-/* How often databases are looked at while none is known to keep snapshots. */
+/* How often databases are searched while none is known to keep snapshots. */
 #define LOOK_S 60
 
-/* How long it may take to notice a promotion. */
+/* A promotion is noticed within this time. */
 #define STANDBY_S 10
 
 /*
- * After this wait for a lock a visitor gives up: someone may want to drop its
- * database.
+ * A visitor gives up on a lock after this time: another session may want to
+ * drop its database.
  */
 #define LOCK_TIMEOUT "3s"
 
@@ -88,8 +88,7 @@ static const VisitKind visit_name = { VISITS_SNAPSHOTS, "pgflash snapshot",
 	                                  LOOK_LIMIT_MS };
 
 /*
- * What a visitor reports; the number is the time of its newest snapshot, 0 =
- * none.
+ * What a visitor reports; with it, the time of its newest snapshot, 0 = none.
  */
 typedef enum Answer
 {
@@ -162,7 +161,7 @@ end(void)
 
 /*
  * Do one piece of work in a transaction, if the extension is installed.  Views
- * of another version are not read: nobody knows what created them.
+ * of another version are not read, because their origin is unknown.
  */
 static Answer
 carry_out(void (*work)(void), const char *doing)
@@ -245,7 +244,7 @@ pgflash_snapshot_look_main(Datum database)
 	visits_work(DatumGetObjectId(database), false, work_look);
 }
 
-/* This visitor writes, and autovacuum must know of it. */
+/* This visitor writes, which autovacuum must know. */
 void
 pgflash_snapshot_take_main(Datum database)
 {
@@ -263,9 +262,9 @@ pgflash_snapshot_name_main(Datum database)
 static void
 say_other_version(Oid database, bool newer)
 {
-	static Oid said_of;
+	static Oid reported_for;
 
-	if (said_of != database)
+	if (reported_for != database)
 		ereport(WARNING,
 		        (errmsg("pgflash: the extension in database %u is of another "
 		                "version than the library",
@@ -275,7 +274,7 @@ say_other_version(Oid database, bool newer)
 		                         "pgflash that the extension has there, and "
 		                         "restart the server.")
 		               : errhint("Run ALTER EXTENSION pgflash UPDATE there.")));
-	said_of = database;
+	reported_for = database;
 }
 
 static Answer
@@ -328,7 +327,7 @@ is_any(const ListedDatabase *one)
  * locked.
  */
 static List *
-databases_that(bool (*suit)(const ListedDatabase *one))
+select_databases(bool (*suit)(const ListedDatabase *one))
 {
 	List *all = NIL;
 	List *found = NIL;
@@ -358,8 +357,8 @@ databases_that(bool (*suit)(const ListedDatabase *one))
 }
 
 /*
- * Are there snapshots, and how new?  Databases without the extension are not
- * visited.
+ * Are there snapshots, and how new is the newest?  Databases without the
+ * extension are not visited.
  */
 static Answer
 look_into(Oid database, uint64 *newest_at_out)
@@ -379,14 +378,14 @@ look_into(Oid database, uint64 *newest_at_out)
 }
 
 /*
- * Look for the database that keeps snapshots; false if there is none, or if it
- * cannot be determined.  If the previous one cannot be examined now, that is no
- * reason to start over in another.
+ * Search for the database that keeps snapshots; false if there is none, or if
+ * it cannot be determined.  If the previous one cannot be examined now, do not
+ * start over in another one.
  */
 static bool
 find_repository(Oid before, ListedDatabase *found_out)
 {
-	List *databases = databases_that(is_candidate);
+	List *databases = select_databases(is_candidate);
 	bool found = false;
 	uint64 found_newest = 0;
 	ListCell *cell;
@@ -444,15 +443,15 @@ find_listed(const List *databases, Oid database)
 	return NULL;
 }
 
-/* Have the files named that the snapshot lists for other databases. */
+/* Request the names of files of other databases that the snapshot lists. */
 static void
-have_files_named(void)
+request_names(void)
 {
 	List *databases = NIL;
 	Oid wanted = snapshot_names_wanted(InvalidOid);
 
 	if (OidIsValid(wanted))
-		databases = databases_that(is_any);
+		databases = select_databases(is_any);
 	for (; OidIsValid(wanted) && !ShutdownRequestPending;
 	     wanted = snapshot_names_wanted(wanted))
 	{
@@ -471,7 +470,7 @@ typedef struct Schedule
 {
 	Oid repository; /* InvalidOid: still to be found */
 	Oid owner;      /* of that database, when it was found */
-	Oid said;       /* the one that was last logged */
+	Oid logged;     /* the one that was last logged */
 	TimestampTz due;
 } Schedule;
 
@@ -480,22 +479,22 @@ find(Schedule *schedule)
 {
 	ListedDatabase found;
 
-	if (!find_repository(schedule->said, &found))
+	if (!find_repository(schedule->logged, &found))
 		return;
 	Assert(OidIsValid(found.oid) && OidIsValid(found.owner));
 	schedule->repository = found.oid;
 	schedule->owner = found.owner;
-	if (found.oid == schedule->said)
+	if (found.oid == schedule->logged)
 		return;
 	ereport(LOG, (errmsg("pgflash: keeping snapshots in database \"%s\"",
 	                     NameStr(found.name))));
-	schedule->said = found.oid;
+	schedule->logged = found.oid;
 	schedule->due = 0;
 }
 
-/* Do what is due; returns when to come again. */
+/* Do what is due; returns the time of the next call. */
 static TimestampTz
-round_of_work(Schedule *schedule)
+work_when_due(Schedule *schedule)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	uint64 newest;
@@ -516,12 +515,12 @@ round_of_work(Schedule *schedule)
 	                     &newest))
 	{
 		case ANSWER_DONE:
-			have_files_named();
+			request_names();
 			return schedule->due;
 		case ANSWER_STRANGER:
-		case ANSWER_OLDER: /* handled as a stranger, as the next */
+		case ANSWER_OLDER: /* the same as for a stranger, as the next */
 		case ANSWER_NEWER:
-			schedule->said = InvalidOid;
+			schedule->logged = InvalidOid;
 			break;
 		case ANSWER_FAILED:
 			break; /* the database may be gone */
@@ -572,7 +571,7 @@ pgflash_snapshot_launcher_main(Datum argument)
 		else if (setting_snapshot_interval_s == 0)
 			again = later(now, LOOK_S);
 		else
-			again = round_of_work(&schedule);
+			again = work_when_due(&schedule);
 		after = GetCurrentTimestamp();
 		/* The clock was set back meanwhile, so again no longer applies. */
 		if (after < now)
