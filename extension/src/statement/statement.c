@@ -1,28 +1,30 @@
 /*
  * statement.c
- *		Follow each statement, and count what was read for it.
+ *		Follows each statement, and counts what was read for it.
  *
  * The accounting knows what was read for this session (account_asked.c), and
- * PostgreSQL how many blocks it found in shared buffers.  Hooks take both
+ * PostgreSQL how many blocks it found in shared buffers.  Hooks note both
  * before and after each step of a statement's execution: a cursor runs in
- * several steps, with others between them.  Commands that the executor does not
- * run are one step.  What is read between two steps at the top, as while a
- * statement is parsed and planned, belongs to the second one.
+ * several steps, with other statements between them.  Commands that the
+ * executor does not run are one step.  What is read between two steps at the
+ * top level, for example while a statement is parsed and planned, belongs to
+ * the second one.
  *
- * Levels are those of pg_stat_statements: a statement that runs while another
- * one does is nested, and part of it; EXECUTE counts for the statement that it
- * executes.  So the sums of the statements at the top are what all of them
- * took, each block once.
+ * Levels are those of pg_stat_statements: a statement that runs during another
+ * one is nested, and part of it; EXECUTE counts for the statement that it
+ * executes.  So the sums of the top-level statements are what all statements
+ * read, each block once.
  *
- * A statement that fails is counted, too: it may have waited for the disk for
- * an hour.  It is noticed when the memory of its execution is released.
+ * A statement that fails is counted, too, because it may have waited for the
+ * disk for an hour.  Its failure is noticed when the memory of its execution is
+ * released.
  *
- * Parallel workers count nothing here: what they read is their leader's.  Those
- * of a statement that fails may still read for a moment; that is not counted.
+ * Parallel workers count nothing here: what they read belongs to their leader.
+ * The workers of a statement that fails may read for another moment, which is
+ * not counted.
  *
- * Cost: while blocks are found in shared buffers, a step looks at a few
- * counters twice.  A statement looks for its place in the sums once, at its
- * end.
+ * Cost: while blocks are found in shared buffers, a step reads a few counters
+ * twice.  A statement searches its place in the sums once, at its end.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -48,14 +50,14 @@
 typedef struct Statement
 {
 	QueryDesc *query;
-	bool wanted; /* it is to be counted */
+	bool wanted; /* it will be counted */
 	StatementKey key;
 	StatementSums sums;
 	dlist_node node;
 	MemoryContextCallback released;
 } Statement;
 
-/* A step of a statement that is running, inside another one or at the top. */
+/* A step of a running statement, inside another one or at the top level. */
 typedef struct Step
 {
 	StatementSums *sums;
@@ -69,7 +71,7 @@ static ExecutorFinish_hook_type previous_finish;
 static ExecutorEnd_hook_type previous_end;
 static ProcessUtility_hook_type previous_utility;
 
-/* Statements, and other steps, that run around this one. */
+/* The number of enclosing statements and other steps. */
 static int level;
 
 static dlist_head running = DLIST_STATIC_INIT(running);
@@ -77,9 +79,9 @@ static dlist_head running = DLIST_STATIC_INIT(running);
 static Step *step;
 
 /*
- * What has been given to steps: all until some moment.  What was taken since
- * then is given to those that run when the next one begins or ends; at the top
- * nobody runs, and the one that begins gets it.
+ * What has been given to steps: everything up to some moment.  What was read
+ * since then is given to the steps that are running when the next one begins or
+ * ends.  At the top level none is running, and the one that begins gets it.
  */
 static struct
 {
@@ -88,13 +90,13 @@ static struct
 	AccountReads reads;
 } given;
 
-/* Was the last statement at the top counted, so that given is up to date? */
+/* Was the last top-level statement counted, so that given is up to date? */
 static bool known;
 
 static struct
 {
 	bool any;
-	bool asked_for; /* by the statement that is running at the top */
+	bool asked_for; /* by the running top-level statement */
 	StatementKey key;
 	StatementSums sums;
 } last;
@@ -114,7 +116,7 @@ add_reads(AccountReads *to, const AccountReads *after,
 	to->worker_ns += after->worker_ns - before->worker_ns;
 }
 
-/* Give what was taken until now to the steps that are running, if any. */
+/* Give what was read until now to the running steps, if any. */
 static void
 give(void)
 {
@@ -150,8 +152,8 @@ step_ends(const Step *ended)
 }
 
 /*
- * Functions that the planner evaluates run while no step does: what they take
- * is left to the statement at the top that is being planned.
+ * Functions that the planner evaluates run outside any step; what they read is
+ * left to the top-level statement that is being planned.
  */
 static bool
 may_follow(void)
@@ -159,7 +161,7 @@ may_follow(void)
 	return !IsParallelWorker() && (level == 0 || step != NULL || !known);
 }
 
-/* A statement begins: is it to be counted? */
+/* A statement begins: should it be counted? */
 static bool
 wanted_now(void)
 {
@@ -171,7 +173,7 @@ wanted_now(void)
 	if (level > 0)
 		return wanted;
 	last.asked_for = false;
-	/* What was taken while nothing was counted belongs to nobody. */
+	/* What was read while nothing was counted belongs to no statement. */
 	if (wanted && !known)
 		give();
 	return known = wanted;
@@ -201,7 +203,7 @@ count(const StatementKey *key, const StatementSums *sums, bool matters)
 
 /* ---- planner ------------------------------------------------------------- */
 
-/* Functions that are evaluated already here are not at the top. */
+/* Functions that are evaluated during planning are not at the top level. */
 static PlannedStmt *
 plan(COMPAT_PLAN_PARAMETERS)
 {
@@ -239,7 +241,7 @@ find(const QueryDesc *query)
 	return NULL;
 }
 
-/* The memory of an execution is released: it has ended, or failed. */
+/* The memory of an execution is released: it has ended or failed. */
 static void
 released(void *of)
 {
@@ -292,7 +294,7 @@ start(QueryDesc *query, int flags)
 	}
 	PG_END_TRY();
 
-	/* Without analyzing, EXPLAIN executes nothing. */
+	/* Without ANALYZE, EXPLAIN executes nothing. */
 	wanted = wanted && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0;
 	if (wanted || (query->instrument_options != 0 && follow))
 		begin(query, wanted, &taken);
@@ -353,7 +355,7 @@ finish(QueryDesc *query)
 static void
 end_of(QueryDesc *query, Statement *statement)
 {
-	/* What is in the memory of the execution goes with it. */
+	/* Copy it: it is in the memory of the execution, which is released. */
 	Statement ended = *statement;
 	Step own;
 
@@ -390,7 +392,10 @@ end(QueryDesc *query)
 
 /* ---- other commands ------------------------------------------------------ */
 
-/* The statement of a command; other hooks may have hidden it from this one. */
+/*
+ * The query identifier of a command; other hooks may have hidden it from this
+ * one.
+ */
 static int64
 command_query_id(const PlannedStmt *statement)
 {
@@ -406,7 +411,7 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
         QueryEnvironment *environment, DestReceiver *destination,
         QueryCompletion *completion)
 {
-	/* What is needed afterwards; the statement may then be gone. */
+	/* Copy what is needed afterwards: the statement may be gone by then. */
 	NodeTag tag = nodeTag(statement->utilityStmt);
 	bool passes = tag == T_ExecuteStmt || tag == T_PrepareStmt;
 	bool wanted = !passes && wanted_now();

@@ -1,6 +1,6 @@
 /*
  * statement.h
- *		What each statement took from shared buffers, page cache, flash and
+ *		What each statement read from shared buffers, page cache, flash and
  *		disk.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -37,12 +37,12 @@ typedef struct StatementSums
 extern void statement_install(void);
 
 /*
- * The last statement of this session that has ended, but none that asked for
- * this; NULL if there is none.
+ * The last statement of this session that has ended, except those that asked
+ * for this; NULL if there is none.
  */
 extern const StatementSums *statement_last(StatementKey *key_out);
 
-/* What a statement that is being executed has taken so far; NULL: unknown. */
+/* What a statement that is being executed has read so far; NULL: unknown. */
 extern const StatementSums *statement_running(const PlannedStmt *plan);
 
 /* statement_sums.c */
@@ -64,8 +64,8 @@ extern void statement_sums_reset(void);
 
 /*
  * The row at a place, 0 ..  statement_sums_places() - 1; false: it is empty.
- * The places after them have the sums of others: statements that were
- * displaced, or had no identifier; nested ones, and those at the top.
+ * The places after them have the sums of others, that is, statements that were
+ * displaced or had no identifier: nested ones, and top-level ones.
  */
 #define STATEMENT_OTHERS 2
 

@@ -2,9 +2,9 @@
  * statement_explain.c
  *		EXPLAIN (ANALYZE, FLASH): where the blocks of a statement came from.
  *
- * PostgreSQL 18 lets an extension add an option, and lines below a plan.  What
- * is shown is of the whole statement: see docs/decisions for why no node has
- * numbers of its own.
+ * PostgreSQL 18 lets an extension add an option, and lines below a plan.  The
+ * numbers are those of the whole statement; see docs/decisions for why nodes
+ * have none of their own.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -27,7 +27,7 @@ static explain_per_plan_hook_type previous_plan;
 static explain_validate_options_hook_type previous_validate;
 static int explain_id;
 
-/* In the order in which they are asked. */
+/* In the order in which a read tries them. */
 static const struct
 {
 	AccountKind kind;

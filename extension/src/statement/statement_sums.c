@@ -2,20 +2,19 @@
  * statement_sums.c
  *		Sums by user, database and query, in shared memory of fixed size.
  *
- * A statement has its place in one of the sets of WAYS places, chosen by a hash
- * of its key.  When its set is full, the statement of the set that was used
- * least moves to the sum of all others, so that the total stays right; so do
- * statements without an identifier.  Use is counted in calls, and halved
- * whenever the set displaces one, so that what was used long ago leaves in the
- * end.
+ * A statement has a place in a set of WAYS places, chosen by a hash of its key.
+ * When the set is full, its least used statement moves to the sum of all
+ * others, so that the total stays right; statements without an identifier are
+ * added to that, too.  Use is counted in calls, and halved whenever the set
+ * displaces a statement, so that one that is no longer used leaves in the end.
  *
  * Locking: each set belongs to one of LOCKS locks.  A process that adds to a
- * statement that is there holds it shared, and adds by atomic steps; one that
- * lets a statement in holds it exclusively.  The locks are the last that a
- * process takes, and nothing can fail while it holds one: errors and aborted
- * transactions are counted, too.
+ * known statement holds it in shared mode, and adds atomically; one that adds a
+ * new statement holds it exclusively.  A process takes no other lock while it
+ * holds one of these, and nothing can fail meanwhile, because errors and
+ * aborted transactions are counted, too.
  *
- * A crash of a process takes the sums away, like those of pg_stat_statements.
+ * If a process crashes, the sums are lost, like those of pg_stat_statements.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,7 +34,7 @@
 #define WAYS    16
 #define LOCKS   64
 
-/* The numbers of StatementSums, which has nothing else. */
+/* StatementSums consists of this many numbers. */
 #define COUNTERS (sizeof(StatementSums) / sizeof(uint64))
 
 typedef struct Entry
@@ -49,7 +48,7 @@ typedef struct Entry
 /* calls is the first of them. */
 #define CALLS 0
 
-/* A look at the tags skips most statements of a set. */
+/* Comparing tags first skips most statements of a set. */
 typedef struct Set
 {
 	uint32 tag[WAYS];
@@ -75,7 +74,7 @@ set_count(void)
 static uint64
 hash_of(const StatementKey *key)
 {
-	/* The query's identifier is a hash by itself. */
+	/* The query's identifier is a hash already. */
 	uint64 hash = hash_combine64(
 		hash_combine64((uint64) key->query_id, key->user), key->database);
 
@@ -106,7 +105,7 @@ find(Set *set, uint32 tag, const StatementKey *key)
 	return NULL;
 }
 
-/* Most of what a statement reads from is nothing: leave that alone. */
+/* Skip zeros: most counters of a statement are zero. */
 static void
 add(Entry *entry, const uint64 *amount)
 {
@@ -166,7 +165,10 @@ make_place(Set *set, Entry others[2])
 	return least;
 }
 
-/* Without an identifier: any lock will do, but not one for all processes. */
+/*
+ * A statement without an identifier may use any lock, but processes should not
+ * all use the same one.
+ */
 static void
 add_nameless(const StatementKey *key, const uint64 *amount)
 {

@@ -2,7 +2,7 @@
  * statement_views.c
  *		The SQL functions behind pgflash_statements and pgflash_last_statement.
  *
- * As in pg_stat_statements, everybody sees the numbers, but only those who may
+ * As in pg_stat_statements, every user sees the numbers, but only users who may
  * read all statistics see which query of another user they belong to.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -36,7 +36,7 @@ set_source(Datum *values, int first, const AccountReads *reads,
 	values[first + 2] = Float8GetDatum((double) reads->ns[source] / NS_OF_MS);
 }
 
-/* values begins with the first of the columns that both views have. */
+/* Fill the columns that both views have; values points to the first of them. */
 static void
 fill_sources(Datum *values, const StatementSums *sums)
 {
