@@ -93,7 +93,7 @@ BEGIN ATOMIC
 				pg_catalog.jsonb_array_elements_text(s.content OPERATOR(pg_catalog.->) 'columns'::text)
 					WITH ORDINALITY AS c,
 				pg_catalog.jsonb_array_elements(s.content OPERATOR(pg_catalog.->) 'rows'::text) AS r
-			WHERE s.section OPERATOR(pg_catalog.=) ANY (ARRAY['statements'::text, 'samples'::text])
+			WHERE s.section OPERATOR(pg_catalog.=) ANY (ARRAY['statements'::text, 'statement_reads'::text, 'samples'::text])
 				AND c.value OPERATOR(pg_catalog.=) 'query_id'::text
 				AND s.snapshot_id OPERATOR(pg_catalog.>=) pgflash_baseline_keep.begin_id
 				AND s.snapshot_id OPERATOR(pg_catalog.<=) pgflash_baseline_keep.end_id);
@@ -118,7 +118,7 @@ BEGIN ATOMIC
 						WITH ORDINALITY AS c,
 					pg_catalog.jsonb_array_elements(s.content OPERATOR(pg_catalog.->) 'rows'::text) AS r
 				WHERE b.name OPERATOR(pg_catalog.<>) pgflash_baseline_drop.name
-					AND s.section OPERATOR(pg_catalog.=) ANY (ARRAY['statements'::text, 'samples'::text])
+					AND s.section OPERATOR(pg_catalog.=) ANY (ARRAY['statements'::text, 'statement_reads'::text, 'samples'::text])
 					AND c.value OPERATOR(pg_catalog.=) 'query_id'::text
 					AND (r.value OPERATOR(pg_catalog.->>) (c.ordinality::integer OPERATOR(pg_catalog.-) 1)) IS NOT NULL);
 	WITH dropped AS (

@@ -40,6 +40,21 @@ STATEMENTS = {
     78: ("update warehouse set w_ytd = w_ytd + $1", 500, 4_000.0),
 }
 
+#: Per interval, by statement and source: reads, blocks, milliseconds.  None: all others.
+READS = {
+    77: {
+        "disk": (1_800, 1_900, 25_000.0),
+        "flash": (9_000, 9_000, 2_500.0),
+        "page_cache": (900, 900, 3.6),
+    },
+    78: {"disk": (100, 100, 1_200.0), "flash": (0, 0, 0.0), "page_cache": (100, 100, 0.4)},
+    None: {
+        "disk": (100, 100, 1_000.0),
+        "flash": (1_000, 1_000, 300.0),
+        "page_cache": (0, 0, 0.0),
+    },
+}
+
 
 #: Per interval: relation, kind, mode, and how often a session was seen waiting.
 LOCK_WAITS = (
@@ -404,6 +419,23 @@ def _sessions(n: int) -> dict[str, Rows]:
                 "wal_bytes": 3_000 * calls,
             }
             for query_id, (_, calls, ms) in STATEMENTS.items()
+        ],
+        "statement_reads": [
+            {
+                "database_oid": query_id and "5",
+                "user_oid": query_id and "10",
+                "query_id": query_id,
+                "calls": STATEMENTS[query_id][1] if query_id else 10,
+                "shared_hit_blocks": 90_000,
+                **{
+                    f"{source}_{name}": value
+                    for source, values in sources.items()
+                    for name, value in zip(
+                        ("reads", "read_blocks", "read_time_ms"), values, strict=True
+                    )
+                },
+            }
+            for query_id, sources in READS.items()
         ],
     }
 

@@ -30,6 +30,8 @@ SUMS = {
     "wait-classes": "total_s",
     "sql-elapsed": "total_s",
     "sql-reads": "shared_blocks_read",
+    "sql-disk": "disk_s",
+    "sql-flash": "flash_read_blocks",
     "sql-wal": "wal_bytes",
     "sql-temp": "temp_blocks",
 }

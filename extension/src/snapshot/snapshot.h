@@ -124,6 +124,8 @@ typedef struct DeltaKind
 	/* A column that changes when the row's counters start over, or NULL. */
 	const char *birth;
 	Size tag_size; /* data of a row other than numbers */
+	/* A row that gives up its place is added to the one without a key. */
+	bool displaces;
 } DeltaKind;
 
 /* The values of one row: as read, or as differences. */
@@ -225,6 +227,7 @@ extern void snapshot_names_install(void);
 /* ---- snapshot_statements.c, snapshot_samples.c --------------------------- */
 
 extern SnapshotWrite snapshot_statements;
+extern SnapshotWrite snapshot_statement_reads;
 extern SnapshotWrite snapshot_samples;
 
 /* Keep the texts of these statements, if pg_stat_statements has them. */

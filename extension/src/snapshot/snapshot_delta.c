@@ -18,6 +18,9 @@
  * differs.  Then the difference is everything that they have counted since.  So
  * no difference is ever negative.
  *
+ * Statements give up their places to others, and are then part of the row of
+ * all others.  What they had counted before is subtracted from that row.
+ *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
@@ -443,6 +446,52 @@ started_over(const DeltaKind *kind, const DeltaRow *before, const DeltaRow *now)
 	return false;
 }
 
+static DeltaRow *
+row_without_key(const DeltaSet *set)
+{
+	for (uint32 i = 0; i < set->count; i++)
+	{
+		if (set->rows[i].null_key)
+			return &set->rows[i];
+	}
+	return NULL;
+}
+
+/*
+ * Take from the row without a key what the previous snapshot had of rows that
+ * have been added to it since.  A row from before a reset was not: it is older
+ * than what the row without a key counts.
+ */
+static void
+take_out_displaced(const DeltaSet *before, const DeltaSet *now)
+{
+	DeltaRow *rest = row_without_key(now);
+	const DeltaRow *was = row_without_key(before);
+	HTAB *index;
+
+	if (rest == NULL)
+		return;
+	index = index_rows(now);
+	for (uint32 i = 0; i < before->count; i++)
+	{
+		const DeltaRow *row = &before->rows[i];
+		Key key = key_of_row(row);
+		const Found *found = hash_search(index, &key, HASH_FIND, NULL);
+
+		if (row->null_key || row->birth < rest->birth ||
+		    (found != NULL && found->row->birth == row->birth))
+			continue;
+		for (int v = 0; v < now->kind->value_count; v++)
+		{
+			/* A row that was displaced while all were read was in both. */
+			double least = was && was->birth == rest->birth ? was->value[v] : 0;
+
+			rest->value[v] = Max(rest->value[v] - row->value[v], least);
+		}
+	}
+	hash_destroy(index);
+}
+
 DeltaSet *
 delta_between(const DeltaSet *before, DeltaSet *now)
 {
@@ -451,6 +500,8 @@ delta_between(const DeltaSet *before, DeltaSet *now)
 	HTAB *index = index_rows(before);
 
 	Assert(before->kind == kind);
+	if (kind->displaces)
+		take_out_displaced(before, now);
 	give_room(between, now->count);
 	for (uint32 i = 0; i < now->count; i++)
 	{

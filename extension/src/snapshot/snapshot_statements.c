@@ -1,6 +1,10 @@
 /*
  * snapshot_statements.c
- *		Statements since the previous snapshot, from pg_stat_statements.
+ *		Statements since the previous snapshot, from pg_stat_statements and
+ *		from pgflash_statements.
+ *
+ * These are two sections, since their counters start over at different times,
+ * and either may be missing.
  *
  * Columns are found by name, since that extension renames them and may be older
  * than the server.  Texts are kept once per query id, in
@@ -16,6 +20,7 @@
 #include "utils/builtins.h"
 
 #include "snapshot/snapshot.h"
+#include "statement/statement.h"
 
 /* A statement may be megabytes long, so only its beginning is kept. */
 enum
@@ -39,7 +44,15 @@ static const char *const keys[] = {
 #include "snapshot/snapshot_sections.def"
 };
 
+/* The same, but for the last: all of them were sent by clients. */
+static const char *const read_keys[] = {
+#define STATEMENT_READS_KEY(name) name,
+#include "snapshot/snapshot_sections.def"
+};
+
 StaticAssertDecl(lengthof(keys) == KEYS, "the keys are those declared");
+StaticAssertDecl(lengthof(read_keys) == KEY_TOPLEVEL,
+                 "the keys of reads are those declared");
 
 static const DeltaValue values[] = {
 #define STATEMENTS_COUNT(...) { __VA_ARGS__ },
@@ -53,6 +66,21 @@ static const DeltaKind kind = {
 	.values = values,
 	.value_count = lengthof(values),
 	.birth = "stats_since",
+};
+
+static const DeltaValue read_values[] = {
+#define STATEMENT_READS_COUNT(...) { __VA_ARGS__ },
+#include "snapshot/snapshot_sections.def"
+};
+
+static const DeltaKind reads_kind = {
+	.section = "statement_reads",
+	.keys = read_keys,
+	.key_count = lengthof(read_keys),
+	.values = read_values,
+	.value_count = lengthof(read_values),
+	.birth = "stats_since",
+	.displaces = true,
 };
 
 /*
@@ -72,21 +100,17 @@ statements_schema(void)
 }
 
 static void
-add_row(StringInfo text, const DeltaRow *row, bool others)
+add_row(StringInfo text, const DeltaKind *of, const DeltaRow *row)
 {
 	section_row(text);
-	for (int k = 0; k < KEY_TOPLEVEL; k++)
+	for (int k = 0; k < of->key_count; k++)
 	{
-		if (others || row->null_key)
+		if (row->null_key)
 			section_null(text);
 		else
 			section_integer(text, row->key[k]);
 	}
-	if (others)
-		section_null(text);
-	else
-		section_integer(text, row->key[KEY_TOPLEVEL]);
-	for (Size v = 0; v < lengthof(values); v++)
+	for (int v = 0; v < of->value_count; v++)
 		section_number(text, row->value[v]);
 }
 
@@ -94,11 +118,13 @@ static void
 write_section(const SnapshotSection *section, StringInfo text,
               const DeltaSet *set, uint32 count, const DeltaRow *others)
 {
-	Assert(section->column_count == KEYS + (int) lengthof(values));
+	const DeltaKind *of = set->kind;
+
+	Assert(section->column_count == of->key_count + of->value_count);
 	section_begin(text, section->columns, section->column_count);
 	for (uint32 i = 0; i < count; i++)
-		add_row(text, &set->rows[i], false);
-	add_row(text, others, true);
+		add_row(text, of, &set->rows[i]);
+	add_row(text, of, others);
 	section_end(text);
 }
 
@@ -170,11 +196,11 @@ keep_texts(const Snapshooting *now, const DeltaSet *set, uint32 count)
 	snapshot_texts_keep(now, ids, (int) count);
 }
 
-const char *
-snapshot_statements(const Snapshooting *now, const SnapshotSection *section,
-                    StringInfo text)
+/* Write what has been counted since the previous snapshot. */
+static const char *
+write_since(const Snapshooting *now, const SnapshotSection *section,
+            const DeltaKind *of, const char *schema, StringInfo text)
 {
-	const char *from = statements_schema();
 	const DeltaSet *before;
 	bool follows;
 	DeltaSet *cumulative;
@@ -182,12 +208,9 @@ snapshot_statements(const Snapshooting *now, const SnapshotSection *section,
 	DeltaRow others;
 	uint32 count;
 
-	if (from == NULL)
-		return "the extension pg_stat_statements is not in this database";
-
-	before = delta_kept(now, &kind, &follows);
-	snapshot_read(psprintf(section->query, from), 0, NULL, NULL);
-	cumulative = delta_of_result(&kind);
+	before = delta_kept(now, of, &follows);
+	snapshot_read(psprintf(section->query, schema), 0, NULL, NULL);
+	cumulative = delta_of_result(of);
 	delta_keep(now, cumulative);
 	if (!follows)
 		return "nothing to subtract: it is counted from this snapshot on";
@@ -197,4 +220,24 @@ snapshot_statements(const Snapshooting *now, const SnapshotSection *section,
 	write_section(section, text, between, count, &others);
 	keep_texts(now, between, count);
 	return NULL;
+}
+
+const char *
+snapshot_statements(const Snapshooting *now, const SnapshotSection *section,
+                    StringInfo text)
+{
+	const char *from = statements_schema();
+
+	if (from == NULL)
+		return "the extension pg_stat_statements is not in this database";
+	return write_since(now, section, &kind, from, text);
+}
+
+const char *
+snapshot_statement_reads(const Snapshooting *now,
+                         const SnapshotSection *section, StringInfo text)
+{
+	if (!statement_sums_attached())
+		return "this server's file calls cannot be counted";
+	return write_since(now, section, &reads_kind, now->schema, text);
 }

@@ -26,8 +26,10 @@ from pgflash.analyze.segments import (
 )
 from pgflash.analyze.sql import (
     sql_cpu,
+    sql_disk,
     sql_elapsed,
     sql_executions,
+    sql_flash,
     sql_gets,
     sql_reads,
     sql_temp,
@@ -56,6 +58,8 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
         sql_elapsed(period, found, rows_max=rows_max),
         sql_cpu(period, found, rows_max=rows_max),
         sql_reads(period, rows_max=rows_max),
+        sql_disk(period, rows_max=rows_max),
+        sql_flash(period, rows_max=rows_max),
         sql_gets(period, rows_max=rows_max),
         sql_executions(period, rows_max=rows_max),
         sql_wal(period, rows_max=rows_max),

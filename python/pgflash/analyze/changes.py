@@ -25,6 +25,7 @@ _LACKS = {
     "sampler": "the sampler's own figures",
     "backend_cpu": "DB CPU",
     "statements": "SQL",
+    "statement_reads": "SQL by reads from flash and disk",
     "relations": "segments",
     "relation_stats": "segments by logical reads, vacuum",
     "dead_rows": "vacuum",

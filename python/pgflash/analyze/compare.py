@@ -90,6 +90,11 @@ COMPARED: Mapping[str, Compared] = {
     "sql-reads": Compared(
         columns=("shared_blocks_read", "per_call"), rates=frozenset({"shared_blocks_read"})
     ),
+    "sql-disk": Compared(columns=("disk_s", "disk_ms", "flash_share"), rates=frozenset({"disk_s"})),
+    "sql-flash": Compared(
+        columns=("flash_read_blocks", "flash_ms", "flash_share"),
+        rates=frozenset({"flash_read_blocks"}),
+    ),
     "sql-cpu": Compared(columns=("cpu_s", "share"), rates=frozenset({"cpu_s"})),
     "sql-gets": Compared(columns=("gets", "per_call"), rates=frozenset({"gets"})),
     "sql-executions": Compared(columns=("per_s", "mean_ms")),

@@ -356,7 +356,7 @@ def _gauges(sections: Mapping[str, Section]) -> dict[str, Section]:
 def _query_ids(intervals: Iterable[Interval]) -> set[int]:
     found: set[int] = set()
     for interval in intervals:
-        for name in ("statements", "samples"):
+        for name in ("statements", "statement_reads", "samples"):
             section = interval.deltas.get(name)
             column = section.column("query_id") if section else None
             found.update(int(number(one)) for one in column or () if one is not None)

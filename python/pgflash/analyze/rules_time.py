@@ -16,6 +16,7 @@ from pgflash.analyze.rules import SESSIONS_MIN, WARN_MIN, Weighed, by_cost, find
 from pgflash.analyze.samples import error_s
 from pgflash.analyze.sections import number, total
 from pgflash.analyze.segments import OTHER, relations
+from pgflash.analyze.sql import statements_that_wait
 from pgflash.model.awr import Severity
 from pgflash.model.waits import FOREGROUND, WaitClass
 from pgflash.model.words import count, duration, figure, listed, percent, size, things
@@ -88,6 +89,7 @@ def disk_reads(period: Period, found: DbTime) -> Weighed | None:
         f"Clients spent {of_db_time(found.composition, total_of(parts))} waiting for reads of "
         f"data files{at}.",
         *_hottest(period),
+        *_few_statements(period),
         gain,
         table="segments-read-time" if _hottest(period) else "top-events",
         advice=advice,
@@ -334,6 +336,18 @@ def _hottest(period: Period) -> tuple[str, ...]:
     if hot is None:
         return ()
     return (f"{hot[0]} accounted for {percent(hot[1])} of the time of reads from disk",)
+
+
+def _few_statements(period: Period) -> tuple[str, ...]:
+    """Say that few statements had most of the time of reads from disk, if they had."""
+    found = statements_that_wait(period)
+    if found is None:
+        return ()
+    some = "one statement" if found[0] == 1 else things(found[0], "statement")
+    return (
+        f"{some} accounted for {percent(found[1])} of the time in which statements read from disk: "
+        "see SQL ordered by disk read time",
+    )
 
 
 def _advised(period: Period, found: DbTime) -> tuple[str, str]:

@@ -6,6 +6,9 @@ one.  It times the executor alone: a commit that waited 50 ms for its sync is re
 microsecond.  So the table by elapsed time has a row "commit and outside the executor": the DB time
 of client backends in excess of their statements.  Without that row the table would not add up.
 
+It does not know where blocks came from.  The library counts that (pgflash_statements), and orders
+SQL by the time of reads from disk, and by blocks from flash.
+
 No version of PostgreSQL counts processor time by statement: the sampler tells how often sessions
 were seen at work on each.
 
@@ -15,7 +18,7 @@ pgflash's own statements are not ranked: they are among all others, and a note c
 from collections.abc import Callable, Mapping, Sequence
 
 from pgflash.analyze.grid import ROWS_MAX, RowsMax, figure, missing, ratio, text
-from pgflash.analyze.parts import DbTime
+from pgflash.analyze.parts import DbTime, reads_source
 from pgflash.analyze.period import Period
 from pgflash.analyze.samples import SampledWait, error_s
 from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Source, Unit
@@ -38,15 +41,23 @@ _CALLS = figure("calls", "Calls", Unit.COUNT)
 Sums = dict[str, float]
 Key = tuple[str, str]
 
+#: So many statements are few, and such a share is most of something.
+FEW, MOST = 5, 0.75
 
-def statements(period: Period, *, toplevel_only: bool = False) -> dict[Key, Sums]:
+#: What pg_stat_statements counts, and where statements' blocks came from.
+COUNTS, READS = "statements", "statement_reads"
+
+
+def statements(
+    period: Period, *, section: str = COUNTS, toplevel_only: bool = False
+) -> dict[Key, Sums]:
     """Return each statement's sums over all users; the rest is under ("", "")."""
     databases = {
         str(record.get("database_oid")): str(record.get("database"))
         for record in period.gauge("databases")
     }
     found: dict[Key, Sums] = {}
-    for record in period.records("statements"):
+    for record in period.records(section):
         if toplevel_only and record.get("toplevel") is False:
             continue
         query_id, oid = record.get("query_id"), str(record.get("database_oid"))
@@ -142,6 +153,81 @@ def sql_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
         ),
         rows_max,
     )
+
+
+def sql_disk(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
+    """Return the statements whose reads from disk took longest."""
+    told = reads_source(period)
+    return _ranking(
+        period,
+        "sql-disk",
+        "SQL ordered by disk read time",
+        "disk_s",
+        (
+            figure("disk_s", "Disk read time", Unit.SECONDS, told),
+            figure("share", "% of all", Unit.SHARE, told),
+            figure("disk_read_blocks", "Blocks from disk", Unit.COUNT, told),
+            figure("disk_ms", "Average disk read", Unit.MILLISECONDS, told),
+            _FLASH_SHARE,
+            figure("flash_read_blocks", "Blocks from flash", Unit.COUNT),
+            figure("flash_s", "Flash read time", Unit.SECONDS),
+            figure("page_cache_read_blocks", "From the page cache", Unit.COUNT, told),
+            figure("page_cache_s", "Page cache time", Unit.SECONDS, told),
+            figure("shared_hit_blocks", "In shared_buffers", Unit.COUNT),
+            _CALLS,
+        ),
+        rows_max,
+        section=READS,
+    )
+
+
+def sql_flash(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
+    """Return the statements that got the most blocks from flash."""
+    told = reads_source(period)
+    return _ranking(
+        period,
+        "sql-flash",
+        "SQL ordered by blocks from flash",
+        "flash_read_blocks",
+        (
+            figure("flash_read_blocks", "Blocks from flash", Unit.COUNT),
+            figure("share", "% of all", Unit.SHARE),
+            figure("flash_s", "Flash read time", Unit.SECONDS),
+            figure("flash_ms", "Average flash read", Unit.MILLISECONDS),
+            _FLASH_SHARE,
+            figure("disk_read_blocks", "Blocks from disk", Unit.COUNT, told),
+            figure("disk_s", "Disk read time", Unit.SECONDS, told),
+            figure("page_cache_read_blocks", "From the page cache", Unit.COUNT, told),
+            _CALLS,
+        ),
+        rows_max,
+        section=READS,
+    )
+
+
+_FLASH_SHARE = figure(
+    "flash_share", "Flash share", Unit.SHARE, note="Of the blocks from flash or disk."
+)
+_OF_READS = (
+    "Blocks of data files, by where they came from. Times are added up over all processes that "
+    "read for a statement, parallel workers and I/O workers included."
+)
+
+
+def statements_that_wait(period: Period) -> tuple[int, float] | None:
+    """Return how few statements had most of the time of reads from disk, and its share.
+
+    None if it was many, or is not known.
+    """
+    every, own = statements(period, section=READS), _own(period)
+    whole_ms = sum(sums.get("disk_read_time_ms", 0) for sums in every.values())
+    ranked, _ = _ranked(every, lambda sums: sums.get("disk_read_time_ms", 0), FEW, own)
+    spent_ms = 0.0
+    for place, (_, sums) in enumerate(ranked, start=1):
+        spent_ms += sums["disk_read_time_ms"]
+        if spent_ms >= MOST * whole_ms:
+            return place, spent_ms / whole_ms
+    return None
 
 
 def sql_gets(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
@@ -326,20 +412,24 @@ def _ranking(
     measure: str,
     columns: tuple[Column, ...],
     rows_max: RowsMax,
+    *,
+    section: str = COUNTS,
 ) -> ReportTable:
-    every = statements(period, toplevel_only=True)
+    every = statements(period, section=section, toplevel_only=True)
     for sums in every.values():
-        temp = sums.get("temp_blocks_read", 0) + sums.get("temp_blocks_written", 0)
-        sums["temp_blocks"] = temp
-        sums["gets"] = sums.get("shared_blocks_hit", 0) + sums.get("shared_blocks_read", 0)
-    if not every:
-        return missing(table_id, title, (*_HEAD, *columns), _why(period))
+        _add_sums(sums)
+    if not every or _untracked(period, section):
+        return missing(table_id, title, (*_HEAD, *columns), _why(period, section))
     total = sum(sums.get(measure, 0) for sums in every.values())
 
     def cells(name: str, key: Key, sums: Sums) -> tuple[Cell, ...]:
         value = sums.get(measure, 0)
         hit, read = sums.get("shared_blocks_hit", 0), sums.get("shared_blocks_read", 0)
+        flash, disk = sums.get("flash_read_blocks", 0), sums.get("disk_read_blocks", 0)
         known = {
+            "flash_share": ratio(flash, flash + disk),
+            "flash_ms": ratio(sums.get("flash_read_time_ms"), sums.get("flash_reads")),
+            "disk_ms": ratio(sums.get("disk_read_time_ms"), sums.get("disk_reads")),
             "share": ratio(value, total),
             "per_call": ratio(value, sums.get("calls")),
             "hit_share": ratio(hit, hit + read),
@@ -369,8 +459,29 @@ def _ranking(
         rows=tuple(rows),
         key=("query_id", "database"),
         measure=measure,
-        note=_own_in_words(every, own).lstrip(),
+        note=_note(every, own, section),
     )
+
+
+def _add_sums(sums: Sums) -> None:
+    """Add what is not counted itself."""
+    temp = sums.get("temp_blocks_read", 0) + sums.get("temp_blocks_written", 0)
+    sums["temp_blocks"] = temp
+    sums["gets"] = sums.get("shared_blocks_hit", 0) + sums.get("shared_blocks_read", 0)
+    for source in ("page_cache", "flash", "disk"):
+        sums[f"{source}_s"] = sums.get(f"{source}_read_time_ms", 0) / 1000
+
+
+def _note(every: Mapping[Key, Sums], own: frozenset[str], section: str) -> str:
+    said = [_own_in_words(every, own).lstrip()]
+    if section == READS:
+        said.insert(0, _OF_READS)
+        if not any(query_id for query_id, _ in every):
+            said.append(
+                "No statement has an identifier: load pg_stat_statements, or set "
+                "compute_query_id = on."
+            )
+    return " ".join(filter(None, said))
 
 
 def _own(period: Period) -> frozenset[str]:
@@ -387,9 +498,10 @@ def _own_in_words(every: Mapping[Key, Sums], own: frozenset[str]) -> str:
     mine = [sums for key, sums in every.items() if key[0] in own]
     if not mine:
         return ""
-    seconds = sum(_elapsed_s(sums) for sums in mine)
+    timed = any("exec_time_ms" in sums for sums in mine)
+    took = f" ({duration(sum(map(_elapsed_s, mine)))})" if timed else ""
     return (
-        f" {things(len(mine), 'statement')} of pgflash's own ({duration(seconds)}) "
+        f" {things(len(mine), 'statement')} of pgflash's own{took} "
         f"{'is' if len(mine) == 1 else 'are'} among all others."
     )
 
@@ -451,5 +563,15 @@ def _top_events(found: DbTime) -> dict[str, str]:
     return said
 
 
-def _why(period: Period) -> str:
-    return period.missing_reason("statements") or "pg_stat_statements is not installed."
+def _untracked(period: Period, section: str) -> bool:
+    return section == READS and period.setting("pgflash.track_statements") == "none"
+
+
+def _why(period: Period, section: str = COUNTS) -> str:
+    if _untracked(period, section):
+        return "The setting pgflash.track_statements is none."
+    otherwise = {
+        COUNTS: "pg_stat_statements is not installed.",
+        READS: "The extension pgflash counts this from version 0.2 on.",
+    }
+    return period.missing_reason(section) or otherwise[section]

@@ -445,6 +445,13 @@ select pg_catalog.pg_wal_lsn_diff(
         text_max=32000,
     ),
     SectionDefinition(
+        name="statement_reads",
+        kind=SectionKind.DELTA,
+        about="what statements took from where",
+        columns=("database_oid", "user_oid", "query_id"),
+        key=("database_oid", "user_oid", "query_id"),
+    ),
+    SectionDefinition(
         name="relations",
         kind=SectionKind.DELTA,
         client="yes",

@@ -10,7 +10,7 @@ from pgflash.analyze import make_period, make_report
 from pgflash.analyze.consistency import contradictions_of
 from pgflash.model.awr import AwrReport, Number, ReportTable, RowMark, Source, Unit, plain
 from pgflash.session import SIGNATURE
-from support.busy import STATEMENTS, busy_period, busy_store
+from support.busy import READS, STATEMENTS, busy_period, busy_store
 from support.periods import Rows, Shelf
 
 TABLES = (
@@ -40,6 +40,8 @@ TABLES = (
     "sql-elapsed",
     "sql-cpu",
     "sql-reads",
+    "sql-disk",
+    "sql-flash",
     "sql-gets",
     "sql-executions",
     "sql-wal",
@@ -230,7 +232,7 @@ def test_every_statement_that_a_ranking_names_stands_as_a_whole(report: AwrRepor
     table = report.table("sql-text")
     named = {
         str(one)
-        for ranking in ("sql-elapsed", "sql-reads", "sql-wal")
+        for ranking in ("sql-elapsed", "sql-reads", "sql-disk", "sql-wal")
         for one in report.table(ranking).values("query_id")
         if one
     }
@@ -325,6 +327,70 @@ def test_statements_are_ranked_by_gets_and_by_calls(report: AwrReport) -> None:
     assert row_of(calls, read[0])["calls"] == 2 * read[1]
     assert row_of(calls, read[0])["per_s"] == pytest.approx(2 * read[1] / 1200)
     assert row_of(calls, "all statements")["elapsed_s"] == pytest.approx(80.0)
+
+
+def test_statements_are_ranked_by_the_time_of_reads_from_disk_and_by_blocks_from_flash(
+    report: AwrReport,
+) -> None:
+    disk, flash = report.table("sql-disk"), report.table("sql-flash")
+    text = STATEMENTS[77][0]
+    calls, blocks, ms = (2 * one for one in READS[77]["disk"])
+    first = row_of(disk, text)
+    assert disk.values("query_id")[0] == "77"
+    assert (first["disk_read_blocks"], first["disk_s"]) == (blocks, pytest.approx(ms / 1000))
+    assert first["disk_ms"] == pytest.approx(ms / calls)
+    # 27.2 s a period are all that clients waited for the disk: of these, 2.2 s are of others.
+    assert first["share"] == pytest.approx(25 / 27.2)
+    assert row_of(disk, "all statements")["disk_s"] == pytest.approx(54.4)
+    served = row_of(flash, text)
+    from_flash, from_disk = READS[77]["flash"][1], READS[77]["disk"][1]
+    assert served["flash_read_blocks"] == 2 * from_flash
+    assert served["flash_share"] == pytest.approx(from_flash / (from_flash + from_disk))
+    assert served["calls"] == 2 * STATEMENTS[77][1]
+    # Statement 78 read nothing from flash; the rest did.
+    assert [row.mark for row in flash.rows] == [RowMark.PLAIN, RowMark.REST, RowMark.TOTAL]
+    assert "I/O workers included" in disk.note
+
+
+def test_the_disk_is_waited_for_by_few_statements_if_that_is_so(report: AwrReport) -> None:
+    (waited,) = [one for one in report.findings if one.rule == "disk-reads"]
+    assert (
+        "one statement accounted for 92 % of the time in which statements read from disk: see SQL "
+        "ordered by disk read time"
+    ) in waited.evidence
+    store = busy_store(intervals=1)
+    sections = {name: one.records() for name, one in store.sections(2).items()}
+    many = [{"query_id": n, "disk_read_time_ms": 1000.0} for n in range(1, 28)]
+    store.put(20, {**sections, "statement_reads": many})
+    again = make_report(make_period(store, 2, 3))
+    assert not [
+        clause
+        for one in again.findings
+        for clause in one.evidence
+        if "in which statements read" in clause
+    ]
+
+
+def test_without_counts_of_statements_reads_the_report_says_why() -> None:
+    store = busy_store(intervals=1)
+    sections = {name: one.records() for name, one in store.sections(2).items()}
+    settings: Rows = [{"name": "pgflash.track_statements", "setting": "none"}]
+    untracked: dict[str, Rows] = {
+        **sections,
+        "settings": settings,
+        "statement_reads": [{"calls": 0}],
+    }
+    old: dict[str, Rows] = {
+        name: rows for name, rows in sections.items() if name != "statement_reads"
+    }
+    nameless: dict[str, Rows] = {**sections, "statement_reads": [{"disk_read_time_ms": 5.0}]}
+    for minute, more in ((20, untracked), (30, old), (40, nameless)):
+        store.put(minute, more)
+    tables = [make_report(make_period(store, n, n + 1)).table("sql-disk") for n in (2, 3, 4)]
+    assert tables[0].missing_reason == "The setting pgflash.track_statements is none."
+    assert "from version 0.2 on" in tables[1].missing_reason
+    assert "set compute_query_id = on" in tables[2].note
+    assert row_of(tables[2], "all other statements")["disk_s"] == pytest.approx(0.005)
 
 
 def test_cpu_by_statement_is_sampled_and_named_so(report: AwrReport) -> None:

@@ -51,6 +51,8 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "sql-elapsed",
             "sql-cpu",
             "sql-reads",
+            "sql-disk",
+            "sql-flash",
             "sql-gets",
             "sql-executions",
             "sql-wal",
