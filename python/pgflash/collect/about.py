@@ -5,12 +5,14 @@ Nothing here is planned or executed for its text: what a tenant has written is r
 Decision 55 says why there are no plans.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from pgflash.collect.statement_reads import read_statement_reads
 from pgflash.collect.time_range import LOCAL
 from pgflash.model.live import About, Focus, LiveServer
 from pgflash.model.moments import print_moment, zone_named
@@ -96,7 +98,19 @@ class _Reader:
         return self._connection.execute(sql.SQL(text).format(**parts), named).fetchone()
 
     def statement(self, number: int) -> About:
-        """Return a statement's text and what it has cost."""
+        """Return a statement's text, what it has cost, and where its blocks came from."""
+        found = self._counts(number)
+        reads = read_statement_reads(self._connection, self._server, [number]).get(str(number))
+        if reads is None:
+            return found
+        return replace(
+            found,
+            facts=(*found.facts, *reads.facts()),
+            note=f"{found.note} {reads.note()}",
+        )
+
+    def _counts(self, number: int) -> About:
+        """Return what pg_stat_statements tells of a statement, or why it tells nothing."""
         found = find_extension(self._connection, "pg_stat_statements")
         if found is None:
             why = f'the extension pg_stat_statements is not in database "{self._server.database}"'

@@ -4,10 +4,11 @@
 Snapshots keep what sessions did by the minute, and the requests to relations from snapshot to
 snapshot.  A range gets a part of each minute and of each interval in proportion to the time that
 they share.  Sessions, applications and clients are not kept, and of statements only those that were
-seen most.
+seen most.  Where the blocks of these came from is kept from snapshot to snapshot, too.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from pgflash.collect.statement_reads import StatementReads, in_words, reads_of_range
 from pgflash.collect.time_range import (
     COUNTED,
     TEXT_MAX,
@@ -24,6 +26,7 @@ from pgflash.collect.time_range import (
     add_spent,
     span_of,
     spans_of,
+    tells_reads,
     top_spent,
     values_of,
 )
@@ -103,13 +106,33 @@ select coalesce(relation, ''), coalesce(schema, ''), coalesce(database, ''),
   from counted group by 1, 2, 3
 """
 )
+_READS = (
+    _ROWS
+    + """,
+counted as (
+    select extract(epoch from least(ended, %(end)s) - greatest(began, %(begin)s))::float8
+             / extract(epoch from ended - began)::float8 as share,
+           line ->> pg_catalog.array_position(names, 'query_id') - 1 as query,
+           {read_numbers}
+      from rows)
+select query, sum(share * page_cache_read_blocks), sum(share * page_cache_read_time_ms),
+       sum(share * flash_read_blocks), sum(share * flash_read_time_ms),
+       sum(share * disk_read_blocks), sum(share * disk_read_time_ms)
+  from counted where query::bigint = any(%(ids)s::bigint[]) group by query
+"""
+)
+_READ_NUMBERS = tuple(
+    f"{source}_{what}"
+    for source in ("page_cache", "flash", "disk")
+    for what in ("read_blocks", "read_time_ms")
+)
 _NUMBERS = (
     *("reads", "flash_reads", "read_bytes", "read_time_ms", "writes", "extends"),
     *("write_bytes", "extend_bytes", "write_time_ms", "extend_time_ms"),
 )
 _TEXTS = """
-select query_id, pg_catalog.left(query, %s) from {schema}.pgflash_snapshot_queries
- where query_id = any(%s)
+select query_id, pg_catalog.left(query, {text_max}) from {schema}.pgflash_snapshot_queries
+ where query_id = any(%(ids)s::bigint[])
 """
 
 
@@ -145,13 +168,9 @@ def read_old_range(
         "foreground": sorted(FOREGROUND),
         "counted": COUNTED,
     }
-    schema = sql.Identifier(server.schema)
 
     def ask(text: str, section: str = "") -> list[tuple[Any, ...]]:
-        query = sql.SQL(text).format(
-            schema=schema, section=sql.Literal(section), numbers=sql.SQL(_numbers())
-        )
-        return connection.execute(query, values).fetchall()
+        return connection.execute(_query(server.schema, text, section), values).fetchall()
 
     with said("read the snapshots"):
         ((first, last),) = ask(_KNOWN)
@@ -166,10 +185,12 @@ def read_old_range(
             why = "adding them up takes too long: select a shorter range"
             waits, files, missing = [], [], {"waits, statements, segments": why}
         found = _spent(waits)
-        ids = [int(name) for name in found.statements if name.lstrip("-").isdigit()]
-        texts = connection.execute(
-            sql.SQL(_TEXTS).format(schema=schema), (TEXT_MAX, ids)
-        ).fetchall()
+        values["ids"] = [int(name) for name in found.statements if name.lstrip("-").isdigit()]
+        texts = {str(query): text for query, text in ask(_TEXTS)}
+        reads: dict[str, StatementReads] = {}
+        if tells_reads(focus):
+            with contextlib.suppress(psycopg.errors.QueryCanceled):
+                reads = reads_of_range(ask(_READS, "statement_reads"))
     total = sum(float(row[5]) for row in waits)
     by_span: BySpan = {}
     for wait_class, *_what, at, seconds in waits:
@@ -185,7 +206,7 @@ def read_old_range(
             seconds=total,
             source="snapshots",
             waits=top_spent(found.waits, total, {}),
-            statements=top_spent(found.statements, total, {str(i): text for i, text in texts}),
+            statements=top_spent(found.statements, total, texts, in_words(reads)),
             spans=() if focus.is_all else tuple(aas),
             missing=missing,
         ),
@@ -193,10 +214,20 @@ def read_old_range(
     )
 
 
-def _numbers() -> str:
+def _query(schema: str, text: str, section: str) -> sql.Composed:
+    return sql.SQL(text).format(
+        schema=sql.Identifier(schema),
+        section=sql.Literal(section),
+        text_max=sql.Literal(TEXT_MAX),
+        numbers=sql.SQL(_numbers(_NUMBERS)),
+        read_numbers=sql.SQL(_numbers(_READ_NUMBERS)),
+    )
+
+
+def _numbers(names: Iterable[str]) -> str:
     return ", ".join(
         f"coalesce((line ->> pg_catalog.array_position(names, '{name}') - 1)::float8, 0) as {name}"
-        for name in _NUMBERS
+        for name in names
     )
 
 

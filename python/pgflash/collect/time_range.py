@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import sql
 
+from pgflash.collect.statement_reads import in_words, read_statement_reads
 from pgflash.model.live import Focus, LiveServer, Span, TimeRange, TimeRangeRow
 from pgflash.model.waits import WaitClass
 from pgflash.session import Connection, find_extension, said
@@ -117,6 +118,7 @@ def read_range(
         looked = {row[0] for row in asked.fetchall()}
         ids = [one["query_id"] for one in rows["statement"] if one["query_id"] is not None]
         texts, missing = _texts(connection, ids)
+        reads = read_statement_reads(connection, server, ids) if tells_reads(focus) else {}
     total = sum(one["seconds"] for one in rows["wait"])
     statements = _spent(rows["statement"], "query_id", otherwise=UNNAMED)
 
@@ -131,12 +133,17 @@ def read_range(
         remembered_from=oldest.isoformat() if oldest is not None else "",
         seconds=total,
         waits=top_spent(_spent(rows["wait"], "event"), total, {}),
-        statements=top_spent(statements, total, texts),
+        statements=top_spent(statements, total, texts, in_words(reads)),
         sessions=top_spent(_spent(rows["session"], "session"), total, _owners(rows["session"])),
         spans=() if focus.is_all else tuple(aas),
         names={name: _names(rows[name], name) for name in NAMED},
         missing=missing,
     )
+
+
+def tells_reads(focus: Focus) -> bool:
+    """Tell whether what all users' statements read is about the focus."""
+    return replace(focus, query="", wait="").is_all
 
 
 def values_of(focus: Focus) -> dict[str, object]:
@@ -200,7 +207,9 @@ def _names(rows: Iterable[Mapping[str, Any]], column: str) -> tuple[str, ...]:
     return tuple(one[column] for one in ranked if one[column])[:NAMES_MAX]
 
 
-def top_spent(spent: Spent, total: float, details: Mapping[str, str]) -> tuple[TimeRangeRow, ...]:
+def top_spent(
+    spent: Spent, total: float, details: Mapping[str, str], reads: Mapping[str, str] | None = None
+) -> tuple[TimeRangeRow, ...]:
     """Return the things on which most time was spent."""
     ranked = sorted(spent.items(), key=lambda one: -sum(one[1].values()))[:ROWS_MAX]
     return tuple(
@@ -210,6 +219,7 @@ def top_spent(spent: Spent, total: float, details: Mapping[str, str]) -> tuple[T
             wait_class=max(classes, key=lambda one: classes[one]),
             seconds=sum(classes.values()),
             share=sum(classes.values()) / total if total > 0 else 0.0,
+            reads=(reads or {}).get(name, ""),
         )
         for name, classes in ranked
     )

@@ -253,6 +253,9 @@ class TimeRangeRow:
     seconds: float
     #: Share of the range's database time; for a relation, of the time spent on all files.
     share: float
+    #: Where a statement's blocks came from, and since when; "" if that is not known, or it read
+    #: none.
+    reads: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """The live page's figures of the flash cache, beside those of the views."""
 
+import re
 import threading
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from pgflash.collect.live import LiveReader
 from pgflash.collect.old_range import read_old_range
 from pgflash.errors import PgflashError
 from pgflash.model.live import TimeRange
+from pgflash.model.words import count, percent
 from pgflash.session import Connection, connect, said
 from pgflash.web.details import Details
 from pgflash_lab.postgres import PgInstall
@@ -31,7 +33,11 @@ BLOCK = 8192
 def cached(pgflash_install: PgInstall) -> Iterator[CachedServer]:
     """A server whose cache holds a table, named so that it must be escaped; one is kept."""
     factory = ClusterFactory(pgflash_install)
-    one = create_cached(factory, pgflash_install, settings={"pgflash.write_budget": "10GB"})
+    one = create_cached(
+        factory,
+        pgflash_install,
+        settings={"pgflash.write_budget": "10GB", "compute_query_id": "on"},
+    )
     with one.server.connect() as connection:
         for name in ('"<script>"', "kept"):
             connection.execute(
@@ -362,6 +368,64 @@ def test_a_brushed_range_of_long_ago_comes_from_the_snapshots(
     early = begin - timedelta(days=20)
     times = urlencode({"from": early.isoformat(), "to": (early + timedelta(hours=1)).isoformat()})
     assert page.ask(f"/live/details?{times}").json["source"] == "memory"
+
+
+#: It reads the table, and is seen asleep.
+SEEN = "select (select sum(n) from kept where n <> 6), pg_sleep(0.3)"
+
+
+def top_sql(page: Served, begin: datetime, query: int) -> list[dict[str, Any]]:
+    """Return the row of a statement, once it was seen."""
+    times = urlencode({"from": begin.isoformat(), "to": datetime.now(UTC).isoformat()})
+    found = page.ask(f"/live/details?{times}").json["statements"]
+    return [one for one in found if one["name"] == str(query)]
+
+
+def test_beside_a_statement_stands_where_its_blocks_came_from(
+    cached: CachedServer, page: Served
+) -> None:
+    snapshot(cached)
+    begin = now(cached)
+    counted = (
+        "select disk_read_blocks, flash_read_blocks, page_cache_read_blocks"
+        " from public.pgflash_statements where queryid = %s"
+    )
+    with cached.server.connect() as connection:
+        connection.autocommit = True
+
+        def is_seen() -> bool:
+            connection.execute(SEEN)
+            return bool(top_sql(page, begin, query))
+
+        connection.execute(SEEN)
+        last = "select queryid from public.pgflash_last_statement"
+        (query,) = connection.execute(last).fetchone() or ()
+        until(is_seen)
+        (blocks,) = connection.execute(counted, (query,)).fetchall()
+        snapshot(cached)
+        (row,) = top_sql(page, begin, query)
+        about = page.ask(f"/?query={query}").text
+        with connect(cached.server.conninfo()) as other:
+            old = read_old_range(other, LiveReader(other).server, begin=begin, end=now(cached))
+        shares = [percent(one / sum(blocks)) for one in blocks]
+        words = f"disk {shares[0]}, flash {shares[1]}, page cache {shares[2]}"
+        assert blocks[1] > 0
+        assert re.fullmatch(rf"[\d,]+ blocks read since .* UTC: {words}", row["reads"])
+        assert f"<dt>Blocks from flash</dt><dd>{count(blocks[1])} in " in about
+        assert "Blocks by source since " in about
+        assert old is not None
+        (kept,) = [one for one in old.time_range.statements if one.name == str(query)]
+        assert re.fullmatch(r"[\d,]+ blocks? read: disk .*", kept.reads)
+
+        # An older version of the extension does not tell it; then nobody says anything.
+        connection.execute("alter function pgflash_statement_rows() rename to later")
+        try:
+            (row,) = top_sql(page, begin, query)
+            assert row["reads"] == ""
+            again = page.ask(f"/?query={query}&wait=CPU")
+            assert (again.code, "Blocks from" in again.text) == (200, False)
+        finally:
+            connection.execute("alter function later() rename to pgflash_statement_rows")
 
 
 def test_what_is_before_all_snapshots_says_from_when_there_are_some(

@@ -196,8 +196,9 @@ export class TimeRange {
         const first = document.createElement("div"), second = document.createElement("small");
         const words = UNNAMED.includes(row.name) ? first : first.appendChild(document.createElement("a"));
         if (words !== first) words.href = this.address(filter, row.name);
-        [words.textContent, second.textContent] = lines;
-        name.append(first, ...(lines[1] ? [second] : []));
+        words.textContent = lines[0];
+        second.textContent = [lines[1], row.reads].filter(Boolean).join(" · ");
+        name.append(first, ...(second.textContent ? [second] : []));
         const cells = [row.wait_class, number(row.seconds / length), percent(row.share)].map(word => {
             const cell = document.createElement("td");
             cell.textContent = word;
