@@ -45,7 +45,7 @@ pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
 .PHONY: all help demo example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy \
 	fault-matrix matrix hostile monitoring-check postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign \
-	deb deb-check wheels release
+	deb deb-check wheels release older-check
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without, and its report'
@@ -68,6 +68,7 @@ help:
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  test beside each extension that Debian packages for 15; write docs/reference/extensions.md'
+	@echo 'make older-check     an upgrade from the library of 0.1 and back, built from the history'
 	@echo 'make matrix          build and test on Debians of several ages (as root, with debootstrap; ROWS="sid")'
 	@echo 'make walk            run the commands of README and guides on a fresh Debian 12 (as root, with debootstrap)'
 	@echo 'make deb             Debian packages of the last commit, in out/deb (DEB=FOLDER)'
@@ -180,6 +181,10 @@ postgres-check: venv-dev rooms
 		rm -rf out/postgres-check; \
 		'$(BIN)/pytest' -m postgres_check --pg-src='$(PG_SRC)' --pg-tap='$(TAP)' --pg-major="$$major"; code=$$?; \
 		cat out/postgres-check/*.txt; exit $$code
+
+# With the library of 0.1, built from the repository's history.
+older-check: venv-dev rooms
+	$(Q)'$(BIN)/pytest' -m older_check --pg-major=$(MAJOR) tests/cluster/server/test_catalog_older.py
 
 # Debian's packages are fetched; one server for each.
 extensions-check: venv-dev rooms

@@ -61,7 +61,7 @@ done
 
 wait $!
 
-all='not soak and not postgres_check and not extensions_check and not monitoring_check'
+all='not soak and not postgres_check and not extensions_check and not monitoring_check and not older_check'
 if [ -n "${PG:-}" ]; then
 	pg_major "$PG" "$jobs" 'all Python tests' -m "$all"
 else

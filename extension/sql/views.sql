@@ -1150,7 +1150,7 @@ CREATE FUNCTION pgflash_relations_rows(
 	OUT policy text
 )
 RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'pgflash_relations_rows'
+AS 'MODULE_PATHNAME', 'pgflash_relations_by_file'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 CREATE VIEW pgflash_relations AS

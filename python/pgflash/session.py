@@ -236,8 +236,22 @@ def said(doing: str, *, hint: str = _ENOUGH) -> Iterator[None]:
         kind = UnreachableError if isinstance(error, psycopg.OperationalError) else SessionError
         raise kind(
             f"could not {doing}: {_words(error)}",
-            hint=error.diag.message_hint or error.diag.message_detail or "",
+            hint=_of_other_version(error)
+            or error.diag.message_hint
+            or error.diag.message_detail
+            or "",
         ) from error
+
+
+def _of_other_version(error: psycopg.Error) -> str:
+    """Return where to look if the library lacks what the extension's SQL has; "" otherwise.
+
+    The library of 0.1 gives a wrong hint, and PostgreSQL gives none.
+    """
+    lacks = (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedColumn)
+    if not isinstance(error, lacks) or "pgflash" not in (error.diag.message_primary or ""):
+        return ""
+    return "'pgflash version' says whether the library in the server and the extension fit."
 
 
 def _words(error: psycopg.Error) -> str:

@@ -51,7 +51,7 @@ def _create_function(function: Function, columns: tuple[Column, ...]) -> str:
     lines.append(")")
     if not function.one_row:
         lines.append("RETURNS SETOF record")
-    lines.append(f"AS 'MODULE_PATHNAME', '{function.name}'")
+    lines.append(f"AS 'MODULE_PATHNAME', '{function.symbol or function.name}'")
     lines.append(f"LANGUAGE C {function.attributes};")
     return "\n".join(lines) + "\n\n"
 

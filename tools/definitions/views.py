@@ -76,6 +76,8 @@ class Function:
     arguments: str = ""
     #: The arguments with which a view calls it.
     called_with: str = ""
+    #: Its name in the library, if that is another one.
+    symbol: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

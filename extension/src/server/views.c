@@ -35,6 +35,7 @@
 
 PG_FUNCTION_INFO_V1(pgflash_cache_row);
 PG_FUNCTION_INFO_V1(pgflash_cache_devices_rows);
+PG_FUNCTION_INFO_V1(pgflash_relations_by_file);
 PG_FUNCTION_INFO_V1(pgflash_relations_rows);
 PG_FUNCTION_INFO_V1(pgflash_drive_writes_per_day);
 PG_FUNCTION_INFO_V1(pgflash_cache_set_mode);
@@ -369,7 +370,7 @@ add_relation(ReturnSetInfo *result, HTAB *forks, const BridgeFile *file)
 }
 
 Datum
-pgflash_relations_rows(PG_FUNCTION_ARGS)
+pgflash_relations_by_file(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result;
 	HTAB *forks;
@@ -391,6 +392,16 @@ pgflash_relations_rows(PG_FUNCTION_ARGS)
 			add_relation(result, forks, &file);
 	}
 	return (Datum) 0;
+}
+
+/*
+ * What the SQL of 0.1 calls: its columns differ, and the error says which
+ * command helps.
+ */
+Datum
+pgflash_relations_rows(PG_FUNCTION_ARGS)
+{
+	return pgflash_relations_by_file(fcinfo);
 }
 
 /* ---- wear ---------------------------------------------------------------- */
