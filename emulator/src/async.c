@@ -2,11 +2,10 @@
  * async.c
  *		Linux AIO on files that a device plays.  See async.h.
  *
- * States of a place in the table: free, in flight (the kernel has the
- * request), answered (the kernel is done, the device may not be), and free
- * again when io_getevents() has given the answer to the caller.  The numbers
- * of used places stand side by side, so a search takes as many steps as there
- * are requests.
+ * States of a place in the table: free, in flight (the kernel has the request),
+ * answered (the kernel is done, the device may not be), and free again when
+ * io_getevents() has given the answer to the caller.  The numbers of used
+ * places are contiguous, so a search takes as many steps as there are requests.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "async.h"
@@ -27,7 +26,7 @@
 
 typedef struct Pending
 {
-	struct iocb copy; /* what the kernel was given */
+	struct iocb copy; /* what was passed to the kernel */
 	uint64_t original;
 	uint64_t data;
 	aio_context_t context;
@@ -98,7 +97,7 @@ take_place(void)
 	return used(table->used_count++);
 }
 
-/* Swaps in the last used place, so walk downwards while freeing. */
+/* The last used place takes its position, so walk downwards while freeing. */
 static void
 free_place(int i)
 {
@@ -109,7 +108,7 @@ free_place(int i)
 	table->number[last] = number;
 }
 
-/* The request of this answer; NULL: one that was passed on as it was. */
+/* The request of this answer; NULL: it was passed on unchanged. */
 static Pending *
 pending_of(uint64_t object)
 {
@@ -189,8 +188,8 @@ bytes_of(const struct iocb *request)
 }
 
 /*
- * What to give the kernel for a request: the request itself, if no device plays
- * it, or its copy.  NULL and errno if it cannot be accepted.
+ * What to pass to the kernel for a request: the request itself if no device
+ * plays it, or else its copy.  NULL and errno if it cannot be accepted.
  */
 static struct iocb *
 prepare(aio_context_t context, struct iocb *request, uint64_t now_ns)
@@ -347,7 +346,7 @@ timespec_of(uint64_t ns)
 
 /*
  * Take answers from the kernel, waiting up to timeout_ns for "least" of them.
- * The caller gets those that no device plays at once.  Returns how many came,
+ * Those that no device plays go to the caller at once.  Returns how many came,
  * or -1.
  */
 static long
@@ -440,8 +439,9 @@ give_due(Getting *getting)
 }
 
 /*
- * When will this many answers be due?  A caller that waits for more is not
- * woken for fewer.  UINT64_MAX if the kernel has not yet answered that many.
+ * When will this many answers be due?  So a caller that waits for several is
+ * not woken for fewer.  UINT64_MAX if the kernel has not yet answered that
+ * many.
  */
 static uint64_t
 due_together(aio_context_t context, long count, uint64_t now_ns)
@@ -503,9 +503,7 @@ get_events(Getting *getting, long least, const struct timespec *timeout)
 	}
 }
 
-/*
- * The end of a context: the kernel waits for requests in flight, and so do we.
- */
+/* End a context: the kernel waits for requests in flight, and so do we. */
 static long
 destroy(EmKernel kernel, aio_context_t context)
 {

@@ -6,21 +6,21 @@
  * through syscall(), and the library intercepts them there.  (libaio has
  * assembly of its own and bypasses the library, as liburing does.)
  *
- * A request for a device's file is passed to the kernel at once, as all calls
- * are. At the same moment it reserves its time on the device; io_getevents()
- * then holds the kernel's answer back until that time has come.  min_nr, nr and
- * the timeout mean what they mean to the kernel, and a signal ends the wait.
+ * A request for a device's file is passed to the kernel at once, like all
+ * calls.  At the same moment it reserves its time on the device; io_getevents()
+ * then holds back the kernel's answer until that time.  min_nr, nr and the
+ * timeout have the same meaning as for the kernel, and a signal ends the wait.
  *
- * The kernel is given a copy of each such request, because an answer contains
- * only the address of its request, and the caller may reuse the original at
- * once.  Copies are in a table of EM_ASYNC_MAX; when it is full, io_submit()
- * accepts fewer requests than it was given, or fails with EAGAIN.
+ * The kernel gets a copy of each such request, because an answer contains only
+ * the address of its request, and the caller may reuse the original at once.
+ * Copies are in a table of EM_ASYNC_MAX; when it is full, io_submit() accepts
+ * fewer requests than it was given, or fails with EAGAIN.
  *
- * io_destroy() waits for the devices of all requests in flight, as it would
- * wait for real ones.  A process that ends does not: its I/O has been done
- * already.
+ * io_destroy() waits for the devices of all requests in flight, as it would for
+ * real ones.  A process that exits does not wait, since its I/O is already
+ * done.
  *
- * io_uring_setup() answers ENOSYS, so that no program escapes its device.
+ * io_uring_setup() fails with ENOSYS, so that no program bypasses its device.
  *
  * Locking: the table is private to a process, and PostgreSQL's processes have
  * one thread.  A forked child finds it empty (MADV_WIPEONFORK), and inherits

@@ -2,18 +2,18 @@
  * calls.c
  *		The libc names that this library replaces.
  *
- * Every call does the real call first and leaves its result and errno alone.
- * If the descriptor belongs to a device, the call then asks the device when it
- * is finished and sleeps until then (play.c).  The time is counted from before
- * the real call, so the real call's own time is not added.  A call that failed
- * or moved no byte costs nothing.
+ * Every function makes the real call first and returns its result and errno
+ * unchanged.  If the descriptor belongs to a device, it then asks the device
+ * when the call is finished and sleeps until then (play.c).  The time is
+ * counted from before the real call, so the real call's own time is not added.
+ * A call that failed or moved no byte costs nothing.
  *
  * Copies inside the kernel are in copies.c.
  *
  * Direct system calls bypass the library, except three that have no libc name
- * and are made through syscall(): Linux AIO (async.c); io_uring, which answers
- * ENOSYS; and cachestat(2), which finds nothing of a file that a device plays
- * in the page cache, as if it had been opened with O_DIRECT.
+ * and are made through syscall(): Linux AIO (async.c); io_uring, which fails
+ * with ENOSYS; and cachestat(2), which reports that the page cache has nothing
+ * of a device's file, as if it had been opened with O_DIRECT.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "async.h"
@@ -115,7 +115,7 @@ find_real_calls(void)
 	} while (0)
 
 static void
-say_unused(const char *path, const char *reason)
+report_unused(const char *path, const char *reason)
 {
 	char line[EM_PATH_MAX + 256];
 	int length = snprintf(line, sizeof(line),
@@ -130,8 +130,8 @@ say_unused(const char *path, const char *reason)
 }
 
 /*
- * "inherited" descriptors: a shell may have opened the file before it ran us,
- * as in archive_command = 'gzip < %p > /archive/%f.gz'.
+ * Enter inherited descriptors: a shell may have opened the file before it
+ * started this program, as in archive_command = 'gzip < %p > /archive/%f.gz'.
  */
 static void
 enter_inherited(void)
@@ -155,12 +155,14 @@ load(void)
 
 	find_real_calls();
 	if (path == NULL || path[0] == '\0')
-		say_unused("", EM_STATE_VARIABLE " is not set");
+		report_unused("", EM_STATE_VARIABLE " is not set");
 	else if ((opened = em_state_open(path, &reason)) == NULL)
-		say_unused(path, reason);
+		report_unused(path, reason);
 	else
 	{
-		/* The kernel may wake us late by this slack: 50 us by default. */
+		/*
+		 * The kernel may wake us up late by the timer slack, 50 us by default.
+		 */
 		prctl(PR_SET_TIMERSLACK, 1000);
 		em_state = opened;
 		enter_inherited();
@@ -261,7 +263,10 @@ DEFINE_OPEN_2(__open64_2)
 DEFINE_OPENAT_2(__openat_2)
 DEFINE_OPENAT_2(__openat64_2)
 
-/* Clear first: after the close the number may already be another file's. */
+/*
+ * Clear the entry first: after the close the number may already belong to
+ * another file.
+ */
 EM_EXPORT int
 close(int fd)
 {

@@ -59,7 +59,10 @@ trim(char *text)
 	return text;
 }
 
-/* Names end up in JSON unquoted and in file names: keep them plain. */
+/*
+ * Names are written to JSON without escaping, and used in file names, so they
+ * must be plain.
+ */
 static const char *
 set_name(char *target, const char *value)
 {
@@ -108,9 +111,7 @@ parse_number(const char *value, uint64_t *number_out)
 	return NULL;
 }
 
-/*
- * Store a path as the kernel will report it, that is without symbolic links.
- */
+/* Store a path as the kernel reports it, without symbolic links. */
 static const char *
 add_path(EmState *state, uint32_t device, const char *value)
 {

@@ -81,8 +81,8 @@ write_all(int fd, const char *bytes, size_t size)
 }
 
 /*
- * Write the state under another name and rename it, so that no process ever
- * maps half of it, and a server that still uses an older state keeps that one.
+ * Write the state under another name and rename it, so that no process maps an
+ * incomplete one, and a server that still uses an older state keeps it.
  */
 static int
 store_state(const char *path, const EmState *state, long owner)
@@ -162,7 +162,7 @@ turn(const char *path, bool on)
 	if (state == NULL)
 		return 1;
 
-	/* Requests queued when the delays were last on are long finished. */
+	/* Requests queued when the delays were last on have finished long ago. */
 	if (on && atomic_load(&state->delays_on) == 0)
 		for (uint32_t i = 0; i < state->device_count; i++)
 			em_device_forget_queues(&state->device[i]);
@@ -185,7 +185,7 @@ reset(const char *path)
 }
 
 /*
- * "stall": for MS ms the device finishes nothing; 0 ends a stall.
+ * "stall": the device finishes nothing for MS ms; 0 ends a stall.
  * "slow": from now on everything takes PPM millionths of the profile's time.
  */
 static int

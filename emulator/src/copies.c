@@ -5,12 +5,12 @@
  * cp, cat, mv and the programs of an archive_command copy without a buffer of
  * their own where they can.  Such a copy is a read of one device and a write of
  * the other: the write begins in the shared state after the read has reserved
- * its time, so on one device they pass its limits one by one.
+ * its time, so on the same device they pass its limits one by one.
  *
  * A clone (FICLONE) moves no byte, because two files share their blocks.  That
- * works within one file system, and two devices of the lab may well be on the
- * same one.  So a device of the lab refuses to clone: the call fails as on a
- * file system that has no clones, and the program copies.
+ * works within one file system, and two devices of the lab may be on the same
+ * one.  So a device of the lab does not clone: the call fails as on a file
+ * system without clones, and the program copies.
  *
  * Locking: none; see files.h.  The real calls are looked up when first needed.
  */

@@ -5,7 +5,7 @@
  * How long a request takes:
  *
  *	read	positioning (seek and rotation, or flash latency) plus transfer on
- *			the server of each stripe; all stripes at once.  With mirrors, on
+ *			the server of each stripe, all stripes at once.  With mirrors, on
  *			the one that is free first.
  *	write	goes into the write-back cache and becomes backlog of its servers.
  *			The backlog is worked off when a server is idle (server.c), and by
@@ -47,7 +47,7 @@ chance(EmDevice *device)
 	return mix((ticket + 1) * 0x9e3779b97f4a7c15ULL);
 }
 
-/* A time of the profile, lengthened by the device's current slowness. */
+/* A time of the profile, multiplied by the device's current slowness. */
 static uint64_t
 slowed(const EmDevice *device, uint64_t time_ns)
 {
@@ -95,8 +95,8 @@ cache_latency_ns(const EmDevice *device)
  */
 
 /*
- * When may this request start, given the IOPS limit?  A token bucket written as
- * one word: the time at which the bucket would be full without more requests.
+ * When may this request start, given the IOPS limit?  The token bucket is one
+ * word: the time at which it will be full if no more requests come.
  */
 static uint64_t
 admit(EmDevice *device, uint64_t now_ns, uint64_t bytes)
@@ -148,9 +148,7 @@ pass_pipe(EmDevice *device, uint64_t now_ns, uint64_t bytes)
 	return end_ns;
 }
 
-/*
- * Where the bytes lie.
- */
+/* The location of bytes. */
 
 /* A "set" holds one stripe: a server, or a pair of mirrors. */
 static uint32_t
@@ -304,7 +302,7 @@ holder_cost_ns(EmDevice *device, const EmRequest *request, uint64_t bytes,
 	return profile->layout == EM_RAID5 ? 2 * cost_ns : cost_ns;
 }
 
-/* Write to the servers and wait for them. */
+/* A write to the servers that waits for them. */
 static EmCharge
 write_servers(EmDevice *device, const EmRequest *request, uint64_t start_ns,
               uint64_t end_ns, uint64_t factor_ppm)
@@ -354,7 +352,7 @@ write_cache(EmDevice *device, const EmRequest *request, uint64_t start_ns)
 				device, request, bytes, h, device->profile.destage_factor_ppm);
 			uint64_t idle_ns;
 
-			/* An idle server begins now, not earlier. */
+			/* An idle server begins now, not at the end of its last work. */
 			em_server_settle(holder[h], start_ns);
 			idle_ns = atomic_load(&holder[h]->busy_until_ns);
 			if (idle_ns < start_ns && atomic_load(&holder[h]->backlog_ns) == 0)
@@ -378,7 +376,10 @@ em_device_dirty_bytes(EmDevice *device, uint64_t now_ns)
 	{
 		EmServer *server = &device->server[s];
 
-		/* A killed writer leaves bytes without time to destage them. */
+		/*
+		 * A killed writer may leave bytes for which no time to destage was
+		 * noted.
+		 */
 		em_server_settle(server, now_ns);
 		if (atomic_load(&server->backlog_ns) > 0)
 			dirty_bytes += atomic_load(&server->backlog_bytes);
@@ -449,7 +450,7 @@ em_device_log_sync(EmDevice *device, const EmRequest *request)
  * An fsync of a data file.  The device already has the file's bytes.  With a
  * cache, the profile may require that a part of the dirty bytes is written to
  * the servers before fsync returns.  Without a cache the bytes are on the
- * servers, and only the file system's own record of the change remains to be
+ * servers, and only the file system's own record of the change must still be
  * written.
  */
 EmCharge
@@ -503,7 +504,7 @@ em_device_stalled_until(const EmDevice *device, uint64_t now_ns)
 {
 	uint64_t until_ns = atomic_load(&device->stalled_until_ns);
 
-	/* An end further away than any stall may last is from before a boot. */
+	/* An end further away than the longest stall is from before a reboot. */
 	return until_ns > now_ns + EM_QUEUE_MAX_NS ? 0 : until_ns;
 }
 

@@ -8,14 +8,14 @@
  * then.  Queueing is therefore not simulated but real: a later request starts
  * where the earlier reservation ends.
  *
- * The model never reads a clock and never sleeps: the caller passes in the
- * current time and is told the end.  So tests can play it with a fake clock.
+ * The model never reads a clock and never sleeps: the caller passes the current
+ * time and gets the end.  So tests can run it with a fake clock.
  *
  * Locking: none.  An EmDevice is in memory that many processes share; every
  * field that changes is a lock-free atomic, and every step leaves a valid
- * state. A process killed between two steps loses at most its own few
- * milliseconds of book-keeping.  No process has to end a reservation: it ends
- * when time passes.
+ * state.  A process killed between two steps loses at most the accounting of
+ * its own few milliseconds.  No process must end a reservation: it ends when
+ * its time has passed.
  *
  * README.md ("The model") uses the same words as the fields here.
  */
@@ -40,7 +40,7 @@
 /* A process that waits for a stalled device checks at this interval. */
 #define EM_STALL_LOOK_NS (10ULL * 1000 * 1000)
 
-/* The device behaves as its profile says; 10 times this is 10 times slower. */
+/* The device behaves as in its profile; 10 times this is 10 times slower. */
 #define EM_SLOWNESS_NONE ((uint64_t) 1000000)
 #define EM_SLOWNESS_MAX  (1000 * EM_SLOWNESS_NONE)
 
@@ -152,7 +152,7 @@ typedef struct EmRequest
 	uint64_t bytes;
 	bool continues;      /* a stream: no positioning */
 	uint64_t gap_bytes;  /* skipped by the stream, at transfer speed */
-	uint64_t paid_bytes; /* of its own: skipped by a scan before */
+	uint64_t paid_bytes; /* own bytes, already skipped by a scan */
 } EmRequest;
 
 typedef struct EmCharge
@@ -181,8 +181,8 @@ extern uint64_t em_device_stalled_until(const EmDevice *device,
 extern void em_device_slow(EmDevice *device, uint64_t slowness_ppm);
 
 /*
- * When is a request finished whose reservation ends at end_ns?  If the answer
- * is in the future, ask again then: a stall may begin and end in the meantime.
+ * When is a request finished whose reservation ends at end_ns?  If the result
+ * is in the future, ask again then: a stall may begin or end in the meantime.
  */
 extern uint64_t em_device_due(const EmDevice *device, uint64_t end_ns,
                               uint64_t now_ns);

@@ -2,9 +2,9 @@
  * files.c
  *		Which file descriptor of this process belongs to which device.
  *
- * The kernel is asked for the path after the open; the argument will not do:
- * PostgreSQL opens "base/5/1259" and "pg_wal/0000..." relative to its data
- * directory, and the log and the tablespaces are symbolic links.
+ * The kernel is asked for the path after the open.  The argument is not enough:
+ * PostgreSQL opens "base/5/1259" and "pg_wal/0000..."  relative to its data
+ * directory, and the log and the tablespaces may be symbolic links.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "files.h"
@@ -46,9 +46,10 @@ named_as_log(const char *base)
 
 /*
  * A WAL segment of a server: its name is 24 upper-case hexadecimal digits, or
- * that of a segment being made, and beside it is archive_status, which every
- * server makes.  The folder's own name says nothing, since pg_wal may be a
- * link; a copy in an archive has a segment's name and is an ordinary file.
+ * that of a segment being created, and its folder contains archive_status,
+ * which every server creates.  The folder's own name does not tell, since
+ * pg_wal may be a link; a copy in an archive has a segment's name but is an
+ * ordinary file.
  */
 static bool
 is_log(const char *path)

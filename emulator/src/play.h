@@ -2,13 +2,13 @@
  * play.h
  *		From a call to the device and back: how long a caller has to wait.
  *
- * calls.c plays calls that wait themselves: em_play_*() returns when the device
- * is finished.  async.c plays calls that wait elsewhere: it asks for the
- * reservation when the request is made, and holds back its completion.
+ * calls.c plays synchronous calls: em_play_*() returns when the device is
+ * finished.  async.c plays asynchronous ones: it reserves the time when the
+ * request is made, and holds back its completion.
  *
  * A process sleeps until an absolute time, so a signal does not lengthen the
- * sleep.  Nor does it cut it short: a wait for a disk cannot be interrupted.
- * Nothing here spins, allocates or takes a lock.
+ * sleep.  Nor does it shorten it, since a wait for a disk cannot be
+ * interrupted.  Nothing here spins, allocates or takes a lock.
  *
  * Locking: streams and prefetches are this process's own; see their headers.
  */
@@ -23,7 +23,7 @@
 /* The state that all processes share; NULL: nothing is played. */
 extern EmState *em_state;
 
-/* Reserve the device's time for a request, unless an advice has done so. */
+/* Reserve the device's time for a request, unless advice has done so. */
 extern EmCharge em_play_reserve(const EmFile *file, EmOperation operation,
                                 EmRequest *request);
 

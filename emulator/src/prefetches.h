@@ -3,14 +3,14 @@
  *		Reads that this process has announced by posix_fadvise(WILLNEED).
  *
  * A disk begins an announced read at once: the reservation is made when the
- * advice is given, and the read that follows only waits for what is left of it.
- * So a bitmap scan with effective_io_concurrency keeps many spindles busy, here
- * as on a real array.
+ * advice is given, and the read only waits for the rest of it.  So a bitmap
+ * scan with effective_io_concurrency keeps many spindles busy, here as on a
+ * real array.
  *
- * Reservations are remembered per block in a small table without collision
- * handling: a lost one costs its reader a second reservation, nothing else.
- * They are forgotten after a while, because an emulated device has no page
- * cache in which unread blocks would stay.
+ * Reservations are kept per block in a small table without collision handling;
+ * a lost one only costs its reader a second reservation.  They are forgotten
+ * after a while, because an emulated device has no page cache in which unread
+ * blocks would stay.
  *
  * Locking: private to a process; a forked child continues with a copy.
  */
@@ -23,7 +23,7 @@
 #define EM_PREFETCH_COUNT       1024
 #define EM_PREFETCH_BLOCK_BYTES 8192
 
-/* A longer advice concerns a whole file, not the next reads. */
+/* Advice on more blocks concerns a whole file, not the next reads. */
 #define EM_PREFETCH_BLOCKS_MAX 128
 
 #define EM_PREFETCH_KEPT_NS 1000000000ULL
@@ -48,7 +48,7 @@ extern void em_prefetches_note(EmPrefetches *prefetches,
                                const EmCharge *charge);
 
 /*
- * Was all of this read announced?  Then *charge_out is the rest of the wait,
+ * Was all of this read announced?  If so, *charge_out is the rest of the wait,
  * and the announcement is used up.
  */
 extern bool em_prefetches_take(EmPrefetches *prefetches,

@@ -1,10 +1,10 @@
 /*
  * scans.c
- *		What scans have moved over lately.  See scans.h.
+ *		What scans have passed lately.  See scans.h.
  *
- * A window is 64 blocks of a file, a bit for each.  All work is done on blocks,
- * one at a time or a window at a time; a request that does not begin and end
- * with a block is left to its own process's streams.
+ * A window is 64 blocks of a file, with a bit for each.  All work is done on
+ * whole blocks; a request that does not begin and end at a block's boundary is
+ * left to its own process's streams.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "scans.h"
@@ -95,7 +95,7 @@ find_or_make(EmScans *scans, uint64_t file, uint64_t window, uint64_t now_ns)
 	return found;
 }
 
-/* Skip blocks; returns how many no scan had moved over. */
+/* Skip blocks; returns how many no scan had passed. */
 static uint64_t
 skip(EmScans *scans, const EmRequest *request, uint64_t block, uint64_t end)
 {
@@ -118,7 +118,7 @@ skip(EmScans *scans, const EmRequest *request, uint64_t block, uint64_t end)
 
 /*
  * Read the request's blocks; returns how many of them had been skipped.
- * "moves" says whether the scan moves on with it.
+ * "moves" says whether it advances the scan.
  */
 static uint64_t
 read_blocks(EmScans *scans, const EmRequest *request, bool moves)
@@ -179,7 +179,7 @@ em_scans_near(EmScans *scans, const EmRequest *request, uint64_t *gap_bytes)
 	if (number == 0)
 		return false;
 
-	/* 64 blocks in all: some of this window, the others of the last. */
+	/* 64 blocks in all: some of this window, the others of the previous one. */
 	before = find(scans, request->file, number - 1, request->now_ns);
 	moved = before == NULL ? 0 : atomic_load(&before->moved) & ~lower;
 	if (moved == 0)

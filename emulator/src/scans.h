@@ -1,29 +1,29 @@
 /*
  * scans.h
- *		What scans have moved over lately, whichever process asked for it.
+ *		What scans have passed lately, in whichever process.
  *
- * Several processes that scan a file together each read pieces of it, and jump
- * over the pieces of the others.  To the process alone such a scan looks like
- * one with gaps, or like random reads; to the device it is one stream, told by
- * file and position.  So the blocks that scans move over are noted here, in
- * memory that all processes share:
+ * Several processes that scan a file together each read pieces of it, and skip
+ * the pieces of the others.  Within one process such a scan looks like one with
+ * gaps, or like random reads; to the device it is one stream, identified by
+ * file and position.  So the blocks that scans pass are noted here, in memory
+ * that all processes share:
  *
- * - a block that a scan has skipped has been paid for: who asks for it
- *   soon afterwards continues, and pays no second transfer;
+ * - a block that a scan has skipped has been paid for: a process that reads it
+ *   soon afterwards continues the scan, and pays no second transfer;
  * - a read just ahead of a scan continues it, whichever process makes it;
- * - a gap costs only what no scan has moved over yet.
+ * - a gap costs only the blocks that no scan has passed yet.
  *
  * So each block of a shared scan is transferred once, however many processes
- * share it and in whatever order they come.
+ * share it, in whatever order.
  *
  * Only scans are noted: streams that have read EM_STREAM_SCAN_BYTES (see
- * streams.h).  Random reads that fall close to each other are none, and do not
- * become cheap.  Nor does a random read where a scan has been: its block has
- * been read already.
+ * streams.h).  Random reads that happen to be close to each other are not
+ * scans, and do not become cheap.  Nor does a random read where a scan has
+ * been, because its block has been read already.
  *
  * Locking: none.  A window is a few atomics in a table without collision
  * handling, forgotten after a while.  A window that is lost, or that two
- * processes take at once, costs or saves a transfer, nothing else.
+ * processes take at once, only costs or saves a transfer.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_SCANS_H
@@ -43,7 +43,7 @@ typedef struct EmScanWindow
 	_Atomic uint64_t name; /* a hash of file and place; zero: free */
 	_Atomic uint64_t used_ns;
 	_Atomic uint64_t moved;  /* blocks that a scan has read or skipped */
-	_Atomic uint64_t unread; /* those skipped, not asked for since */
+	_Atomic uint64_t unread; /* those skipped, and not read since */
 } EmScanWindow;
 
 typedef struct EmScans
@@ -52,16 +52,17 @@ typedef struct EmScans
 } EmScans;
 
 /*
- * Does a read begin just ahead of a scan, *gap_bytes from where it has moved
- * to, or with a block that one has skipped?
+ * Does a read begin just ahead of a scan, *gap_bytes from its position, or with
+ * a block that a scan has skipped?
  */
 extern bool em_scans_near(EmScans *scans, const EmRequest *request,
                           uint64_t *gap_bytes);
 
 /*
- * Note a read of a scan, whose "gap_bytes" say how it lies to the reads of its
- * own process: sets them to what no scan has moved over, and "paid_bytes".
- * "moves" says whether the scan has moved on with it.
+ * Note a read of a scan.  Its "gap_bytes" are the distance to the last read of
+ * its own process; they are set to the part that no scan has passed, and
+ * "paid_bytes" to those of its own bytes that a scan had skipped.  "moves" says
+ * whether the read has advanced the scan.
  */
 extern void em_scans_note(EmScans *scans, EmRequest *request, bool moves);
 

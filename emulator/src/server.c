@@ -1,6 +1,6 @@
 /*
  * server.c
- *		The time of one server of a device, and the backlog that waits for it.
+ *		The time of one server of a device, and its backlog.
  *
  * Nothing runs in the background.  A server's idle time is the gap between the
  * end of its last reservation and the next request; em_server_settle() spends
@@ -60,7 +60,9 @@ em_server_busy_until(EmServer *server, uint64_t now_ns)
 	return busy_ns;
 }
 
-/* The process that moves busy_until owns the gap, so it is spent only once. */
+/*
+ * The process that advances busy_until owns the gap, so it is spent only once.
+ */
 void
 em_server_settle(EmServer *server, uint64_t now_ns)
 {

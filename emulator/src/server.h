@@ -30,7 +30,7 @@ scale(uint64_t a, uint64_t b, uint64_t c)
 
 /*
  * The end of a server's last reservation.  An impossibly distant end is
- * forgotten, so that nothing can wedge a device.
+ * ignored, so that a device cannot become stuck.
  */
 extern uint64_t em_server_busy_until(EmServer *server, uint64_t now_ns);
 

@@ -2,11 +2,10 @@
  * state.h
  *		The state file: what all processes of a lab server share.
  *
- * One file, mapped only by the library in every process of the server and by
- * the control tool.  The control tool writes the constant part (profiles,
- * paths) under another name and renames it into place, so a mapped file is
- * complete.  After that only atomics change.  Nothing in it needs repair after
- * a crash.
+ * It is mapped by the library in every process of the server, and by the
+ * control tool.  The control tool writes the constant part (profiles, paths)
+ * under another name and renames it into place, so a mapped file is complete.
+ * After that only atomics change.  Nothing in it needs repair after a crash.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_STATE_H
@@ -23,7 +22,7 @@
 
 #define EM_STATE_VARIABLE "PGFLASH_EMULATOR"
 
-/* This device plays everything below this directory. */
+/* A directory, and the device that plays everything below it. */
 typedef struct EmPath
 {
 	uint32_t device; /* index into EmState.device */

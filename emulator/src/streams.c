@@ -2,10 +2,11 @@
  * streams.c
  *		Does a request continue a stream?  See streams.h.
  *
- * A request that is close ahead of a stream always moves that stream, but only
- * an exact step, a large one or one of an established stream is free.  So
- * random requests start streams all the time, and lose them again: a file has
- * at most four, and eight small steps in a row do not happen by chance.
+ * A request that is close ahead of a stream always advances that stream, but
+ * only an exact step, a large request or a step of an established stream skips
+ * the positioning.  So random requests start streams all the time, which are
+ * soon replaced: a file has at most four, and eight small steps in a row do not
+ * happen by chance.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "streams.h"
@@ -35,7 +36,7 @@ find(EmStreams *streams, uint64_t file, uint64_t offset, bool writes)
 }
 
 /*
- * The place for a new stream: the file's oldest if the file has its share,
+ * The place for a new stream: the file's oldest one if the file has its share,
  * else the oldest of all.
  */
 static EmStream *
@@ -96,7 +97,7 @@ note(EmStreams *streams, EmRequest *request, bool writes)
 	return stream;
 }
 
-/* Count the reads of a scan that this process has made in a row. */
+/* Count the reads of a scan that this process has made in succession. */
 static void
 count_scanned(EmStreams *streams, uint64_t file, bool of_scan)
 {
@@ -112,10 +113,10 @@ count_scanned(EmStreams *streams, uint64_t file, bool of_scan)
 }
 
 /*
- * A read that lies near a scan by chance must not move it on: it would make
- * other random reads cheap, and these still others.  So a process has to make
- * several reads of a scan to take part in it.  Then also its jumps to the next
- * piece are the scan's, even if one of them goes too far to be free.
+ * A read that is near a scan by chance must not advance it: it would make other
+ * random reads cheap, and these still others.  So a process takes part in a
+ * scan only after several reads of it.  From then on its jumps to the next
+ * piece belong to the scan, too, even a jump that is too far to be free.
  */
 void
 em_streams_note(EmStreams *streams, EmScans *scans, EmRequest *request,

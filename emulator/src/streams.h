@@ -2,20 +2,21 @@
  * streams.h
  *		Does a request continue a stream?
  *
- * A disk that continues where it stopped pays no positioning.  A stream is told
- * by file and position.  Each process keeps a few streams per file and matches
- * its requests against them; once one of them is a scan, it is shared with all
- * other processes (scans.h), so that a scan by several workers is one stream.
+ * A disk that continues where it stopped needs no positioning.  A stream is
+ * identified by file and position.  Each process keeps a few streams per file
+ * and matches its requests against them; once one of them is a scan, it is
+ * shared with all other processes (scans.h), so that a scan by several workers
+ * is one stream.
  *
- * The delicate part is how large a gap between two requests of a stream may
- * be.  Without gaps, a scan of a table with some pages in shared buffers is
- * taken for random reads (measured: five times too slow).  With gaps for every
- * stream, random reads that happen to fall close by become too cheap (8 % of
- * them).  So a gap is allowed only if the request is large, or if the stream
- * is established: its last requests all moved forward by small steps.
+ * The question is how large a gap between two requests of a stream may be.
+ * Without gaps, a scan of a table with some pages in shared buffers looks like
+ * random reads (measured: five times too slow).  With gaps for every stream,
+ * random reads that happen to be close to one become too cheap (8 % of them).
+ * So a gap is allowed only if the request is large, or if the stream is
+ * established: its last requests all moved forward by small steps.
  *
- * That a stream begins is seen within a process, because there random reads of
- * others cannot hide it: twenty clients that read at random come between any
+ * The beginning of a stream is detected within a process, where random reads of
+ * other processes cannot hide it: with twenty clients, those come between any
  * two reads of a scan.
  *
  * Locking: private to a process; a forked child continues with a copy.  What is
@@ -46,7 +47,7 @@ typedef struct EmStream
 {
 	uint64_t file; /* zero: free */
 	uint64_t next_offset;
-	uint64_t used_at;    /* for the least recently used */
+	uint64_t used_at;    /* to find the least recently used */
 	uint64_t read_bytes; /* so far */
 	uint32_t steps;      /* small steps forward so far */
 	bool writes;
@@ -61,7 +62,7 @@ typedef struct EmStreams
 } EmStreams;
 
 /*
- * Note a read or a write: sets "continues", and how many bytes the stream
+ * Note a read or a write.  Sets "continues", and the bytes that the stream has
  * skipped now ("gap_bytes") and had skipped before ("paid_bytes").
  */
 extern void em_streams_note(EmStreams *streams, EmScans *scans,

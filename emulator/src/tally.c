@@ -1,6 +1,6 @@
 /*
  * tally.c
- *		The counts of a device by operation, as the statistics show them.
+ *		The counts of a device by operation, for the statistics.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "device.h"

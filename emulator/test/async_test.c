@@ -130,7 +130,7 @@ test_answers(void)
 	OK(get(1, 1, -1) == 1, "and answered");
 	OK(lab_now_ms() - began_ms >= STEP_MS, "when the disk has written it");
 	OK(answer[0].data == 1000 && answer[0].res == BLOCK && answer[0].res2 == 0,
-	   "the answer bears the request's number and result");
+	   "the answer has the request's number and result");
 	OK(answer[0].obj == (uint64_t) (uintptr_t) &request[0],
 	   "and names the caller's request, not its copy");
 
@@ -146,7 +146,7 @@ test_answers(void)
 	drain(2);
 	OK(page[0][0] == 'a' && page[0][BLOCK - 1] == 'a' && page[1][0] == 'a' &&
 	       page[1][BLOCK - 1] == 'a',
-	   "reads bring what was written, also into several parts");
+	   "reads return what was written, also into several parts");
 	OK(answer[0].data + answer[1].data == 2001 && answer[1].res == BLOCK,
 	   "both are answered");
 	OK(state->device[0].tally[EM_READ].count - reads == 2 &&
@@ -186,10 +186,10 @@ test_refusals(void)
 	make(0, IOCB_CMD_PREAD, fd, 0)->aio_flags = IOCB_FLAG_RESFD;
 	errno = 0;
 	OK(submit(1) == -1 && errno == EINVAL,
-	   "a bell that would ring too early is refused");
+	   "an eventfd, which would be signalled too early, is refused");
 	make(0, IOCB_CMD_PREAD, fd, 0);
 	make(1, IOCB_CMD_PREAD, 999, 0);
-	OK(submit(2) == 1, "what stands before a wrong one is accepted");
+	OK(submit(2) == 1, "requests before a wrong one are accepted");
 	drain(1);
 	OK(get(0, DEPTH, 0) == 0, "and nothing else comes back");
 
@@ -219,7 +219,7 @@ test_waiting(void)
 	IN_TIME(lab_now_ms() - began_ms < STEP_MS, "submitting does not wait");
 	got = get(0, DEPTH, -1);
 	OK(got == 0 || lab_now_ms() - began_ms >= STEP_MS,
-	   "nothing is there at once, and min_nr = 0 does not wait for it");
+	   "there is nothing at once, and min_nr = 0 does not wait for it");
 	drain(4 - (int) got);
 	OK(lab_now_ms() - began_ms >= 4 * STEP_MS,
 	   "four reads of one server take four times as long as one");
@@ -237,7 +237,7 @@ test_waiting(void)
 	submit_reads(fd, 4);
 	got = get(4, DEPTH, 2.5 * STEP_MS);
 	OK(got >= 2 && lab_now_ms() - began_ms >= (double) got * STEP_MS,
-	   "a timeout brings what there is by then");
+	   "a timeout returns what there is by then");
 	OK(lab_now_ms() - began_ms >= 2.5 * STEP_MS, "and not before its time");
 	if (got < 4)
 		drain(4 - (int) got);
@@ -319,7 +319,7 @@ test_stall(void)
 	IN_TIME(early == 1 && answer[0].data == 1002,
 	        "a stalled device does not hold up another one");
 	late = get(1, DEPTH, 60);
-	IN_TIME(late == 0, "nor a caller whose patience ends before");
+	IN_TIME(late == 0, "nor a caller whose timeout ends before");
 	drain(3 - (int) (early + late));
 	OK(lab_now_ms() - began_ms >= 200.0, "it answers when the stall is over");
 
@@ -347,7 +347,7 @@ test_contexts(void)
 	submit_reads(fd, 2);
 	context = second;
 	OK(get(1, DEPTH, 3 * STEP_MS) == 0,
-	   "a context does not see what is another's");
+	   "a context does not see another's requests");
 	began_ms = lab_now_ms();
 	submit_reads(fd, 3);
 	OK(syscall(SYS_io_destroy, second) == 0 &&
@@ -458,7 +458,7 @@ test_limits(void)
 
 	errno = 0;
 	OK(syscall(SYS_io_uring_setup, 8, page) == -1 && errno == ENOSYS,
-	   "there is no io_uring to escape by");
+	   "io_uring cannot be used to bypass a device");
 	close(fd);
 }
 

@@ -363,7 +363,7 @@ test_shared_scan(Lab *lab)
 	NOTE("16 MB take the disk %.0f ms for one process, %.0f ms for four",
 	     alone_ms, shared_ms);
 	OK(alone_ms > 167 && alone_ms < 190, "a scan takes its transfer");
-	OK(shared_ms > 167, "a shared one is not for nothing");
+	OK(shared_ms > 167, "a shared one costs its transfer, too");
 	IN_TIME(shared_ms < 250, "and takes about as long");
 }
 
@@ -382,7 +382,7 @@ test_prefetching(Lab *lab)
 	     announced_ms);
 	IN_TIME(announced_ms < single_ms / 2,
 	        "announced reads are done by several spindles at once");
-	IN_TIME(announced_ms > single_ms / 8, "but not for nothing");
+	IN_TIME(announced_ms > single_ms / 8, "but take time");
 	OK(reads_of(lab)->count == 80, "an announced read is counted once");
 
 	lab_device(lab, DISK_10MS);
@@ -435,7 +435,7 @@ test_switching(Lab *lab)
 	lab_verb(lab, "on");
 	lab_run(lab, true, "random reads", "20");
 	OK(lab->answers[1] >= 10.0, "there are delays when they are on again");
-	OK(reads_of(lab)->count == 120, "counting has gone on");
+	OK(reads_of(lab)->count == 120, "counting has continued");
 
 	lab_verb(lab, "reset");
 	OK(reads_of(lab)->count == 0 && reads_of(lab)->latency_ns == 0,

@@ -314,7 +314,7 @@ test_errors(void)
 	errno = 77;
 	OK(fsync(fd) == 0 && errno == 77, "so does an fsync");
 	OK(posix_fallocate(fd, -1, 10) == EINVAL,
-	   "posix_fallocate answers with its error, not in errno");
+	   "posix_fallocate returns its error, not in errno");
 	close(fd);
 	errno = 0;
 	OK(pread(fd, buffer, 1, 0) == -1 && errno == EBADF,
@@ -395,7 +395,7 @@ test_advising(void)
 	       counted_at_all() == 0,
 	   "an advice is not a request");
 	OK(posix_fadvise(fd, 0, BLOCK, 12345) == EINVAL,
-	   "a wrong advice is answered with its error");
+	   "a wrong advice returns its error");
 	OK(pread(fd, buffer, BLOCK, 0) == BLOCK && counted_once(EM_READ, BLOCK),
 	   "an announced read is counted when it is read");
 	close(fd);

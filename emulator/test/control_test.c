@@ -49,7 +49,7 @@ test_refusals(void)
 	OK(refuses("# why\n[disk]\ncolour = red\n", "line 3: there is no such key"),
 	   "an unknown key is refused");
 	OK(refuses("[disk]\nservers = many\n", "must be a plain integer"),
-	   "a number that is none is refused");
+	   "a number that is not one is refused");
 	OK(refuses("[disk]\nservers = -1\n", "must be a plain integer"),
 	   "a negative number is refused");
 	OK(refuses("[disk]\nkind = tape\n", "no such choice"),
@@ -131,7 +131,7 @@ test_slowness(void)
 
 		snprintf(arguments, sizeof(arguments),
 		         "stall '%s' disk %s 2> /dev/null", lab.state_path, wrong[i]);
-		OK(lab_control(&lab, arguments) == 2, "a stall of %s ms is none",
+		OK(lab_control(&lab, arguments) == 2, "a stall of %s ms is refused",
 		   wrong[i]);
 	}
 	snprintf(arguments, sizeof(arguments), "slow '%s' disk 0 2> /dev/null",
