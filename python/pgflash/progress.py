@@ -7,7 +7,7 @@ of which advance() then tells how much is done, or neither.  Nothing here prints
 
 
 class Listener:
-    """Hears of progress; this one ignores it, and others replace what they care for."""
+    """Hears of progress.  This class ignores it; subclasses override the methods that they need."""
 
     def plan(self, expected_s: float) -> None:
         """Hear how long all the remaining work may take."""

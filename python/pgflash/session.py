@@ -41,7 +41,7 @@ CONNECT_TIMEOUT_S = 10
 #: How often a statement is run again that a standby cancelled.
 CANCELLED_MAX = 5
 
-#: Behind each statement of ours; the extension's snapshot_read() writes the same.
+#: Appended to each of our statements; the extension's snapshot_read() appends the same.
 SIGNATURE: Final = "/* pgflash */"
 
 #: pg_temp is last: otherwise it would be searched first for tables and types.
@@ -77,10 +77,10 @@ def parse_dsn(dsn: str) -> dict[str, Any]:
 
 
 class _Cursor(psycopg.Cursor[tuple[Any, ...]]):
-    """A cursor that signs its statements: reports know them in pg_stat_statements.
+    """A cursor that signs its statements, so that reports recognise them in pg_stat_statements.
 
-    A standby cancels a statement that is in the way of what it replays.  Outside a transaction,
-    such a statement is run again.
+    A standby cancels a statement that conflicts with what it replays.  Outside a transaction, such
+    a statement is run again.
     """
 
     def execute(
@@ -212,8 +212,8 @@ def own_names(connection: Connection) -> frozenset[str]:
 def require_own(connection: Connection, text: str) -> None:
     """Refuse a query of something that this version of the extension does not have.
 
-    TEXT is the query with the schema left open, as {schema} or {}.  Somebody else may have made
-    what has the name, to be run with our rights.  Raises UndefinedObject, as the server would.
+    TEXT is the query with the schema left open, as {schema} or {}.  Another user may have created
+    an object of that name, to be run with our rights.  Raises UndefinedObject, as the server would.
     """
     lacking = {*re.findall(r"\}\.(pgflash_\w+)", text)} - own_names(connection)
     if lacking:

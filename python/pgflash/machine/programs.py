@@ -30,7 +30,7 @@ _PT_GNU_PROPERTY, _PT_GNU_RELRO = 0x6474E553, 0x6474E552
 _DT_PLTRELSZ, _DT_STRTAB, _DT_SYMTAB, _DT_RELA, _DT_RELASZ = 2, 5, 6, 7, 8
 _DT_STRSZ, _DT_PLTREL, _DT_JMPREL = 10, 20, 23
 _PF_WRITE = 2
-#: Of a note of the type NT_GNU_PROPERTY_TYPE_0: the loader is to seal the program's memory.
+#: In a note of the type NT_GNU_PROPERTY_TYPE_0: asks the loader to seal the program's memory.
 _NT_PROPERTIES, _PROPERTY_SEAL = 5, 3
 
 #: Processors, each with the types of relocations of its import tables: a slot of the procedure
@@ -42,7 +42,7 @@ _PROCESSORS: Mapping[int, tuple[str, tuple[int, int, int]]] = {
 
 
 class ProgramError(PgflashError):
-    """The file is no program that can be read."""
+    """The file is not a program that can be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +61,12 @@ class Program:
     read_only: frozenset[str]
     #: Whether it asks the loader to seal its memory (mseal), which nothing can undo.
     is_sealed: bool
-    #: The major version of PostgreSQL whose server it is; None: it is none.
+    #: The major version of PostgreSQL whose server it is; None: it is not a server.
     major: int | None
 
 
 def read_program(path: Path) -> Program:
-    """Read an executable file; ProgramError if it is none for 64-bit little-endian machines."""
+    """Read an executable file; ProgramError if it is not one for 64-bit little-endian machines."""
     try:
         with (
             path.open("rb") as file,
@@ -166,7 +166,7 @@ class _Reader:
                     yield name, address
 
     def _undefined(self, number: int) -> str:
-        """Return the name of a symbol that a library has to define; "" if it is none."""
+        """Return the name of a symbol that a library has to define; "" if it is not one."""
         entries = self._dynamic
         place = self._place(entries.get(_DT_SYMTAB, 0) + number * _SYMBOL.size, _SYMBOL.size)
         strings = self._place(entries.get(_DT_STRTAB, 0), entries.get(_DT_STRSZ, 0))

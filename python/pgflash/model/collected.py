@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A snapshot on its way from a server (pgflash.collect) into a file (pgflash.store).
+"""A snapshot that was read from a server (pgflash.collect) and goes into a file (pgflash.store).
 
 The values from which a section of kind delta is subtracted are not part of a snapshot: they are
 kept once, beside the newest one, and replaced with the next.

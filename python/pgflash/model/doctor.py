@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What `pgflash doctor` looks at, and what it says.
+"""What `pgflash doctor` examines, and what it reports.
 
-Facts are collected first (pgflash.collect), all at once, and nothing changes them afterwards; rules
-(pgflash.advise.doctor) look at them and report what they find.  A fact that could not be collected
+Facts are collected first (pgflash.collect), all at once, and do not change afterwards; rules
+(pgflash.advise.doctor) examine them and report what they find.  A fact that could not be collected
 is None or absent, and a rule that needs it says that it does not know.
 """
 
@@ -210,10 +210,10 @@ class CacheFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFacts:
-    """Everything that the rules may look at."""
+    """Everything that the rules use."""
 
     server: ServerSettings
-    #: None: it could not be looked at; the other field says why.
+    #: None: it could not be examined; the other field says why.
     host: HostSettings | None
     why_no_host: str = ""
     #: The devices that hold a part of the cluster.
@@ -223,7 +223,7 @@ class DoctorFacts:
     why_no_cache: str = ""
     #: None: there is none, or the server takes none.
     snapshot_age_s: float | None = None
-    #: Of the library and the extension; None: nobody asked.
+    #: Of the library and the extension; None: they were not requested.
     versions: Versions | None = None
 
     def device_of(self, part: str) -> DeviceFacts | None:

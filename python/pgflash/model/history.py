@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a server did while nobody watched, from its snapshots."""
+"""What a server did in the past, from its snapshots."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ class SessionsSpan:
 
     #: When it begins.
     at: str
-    #: How much of it was looked at.
+    #: How much of it the samples represent.
     elapsed_s: float
     #: Average active sessions by wait class.
     aas: Mapping[str, float]

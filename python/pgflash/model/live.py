@@ -75,7 +75,7 @@ class Reading:
     flows: Mapping[str, Flow] = field(default_factory=dict)
     #: By what is timed: the number of requests in each range, keyed by its start in microseconds.
     latencies: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
-    #: For the seconds before this reading, of which covered_s were looked at.
+    #: For the seconds before this reading, of which samples represent covered_s.
     waits: tuple[WaitTime, ...] = ()
     covered_s: float = 0.0
     #: A row of pgflash_cache, with saved_ms and saved_share of pgflash_cache_benefit since the
@@ -131,7 +131,7 @@ class Sample:
     #: ISO 8601 with its zone, by the server's clock.
     at: str
     elapsed_s: float
-    #: Average active sessions by wait class; None: nobody looked.
+    #: Average active sessions by wait class; None: there was no sample.
     aas: Mapping[str, float] | None
     #: The events behind it, the most frequent first, up to a limit.
     events: tuple[EventSecond, ...]
@@ -181,7 +181,7 @@ class FileCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus:
-    """What a page is about: where a field is "", it is about all."""
+    """What a page is about; a field that is "" does not restrict it."""
 
     #: A statement's identifier, a session's process ID.
     query: str = ""
@@ -217,7 +217,7 @@ class LockRow:
     """A session that waits for a lock, or for which one waits; it comes before those that wait."""
 
     session: str
-    #: How many others it waits behind, one waiting for the next.
+    #: The length of the chain of sessions that it waits for.
     depth: int
     owner: str
     #: What it does, and since when, in seconds.
@@ -273,10 +273,10 @@ class TimeRange:
     statements: tuple[TimeRangeRow, ...] = ()
     sessions: tuple[TimeRangeRow, ...] = ()
     segments: tuple[TimeRangeRow, ...] = ()
-    #: What is in focus, over time; nothing if all is.
+    #: What is in focus, over time; empty without a focus.
     spans: tuple[Span, ...] = ()
     #: By "user", "database", "application" and "client": those in which most time was spent.
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
-    #: When to ask again for what follows, by what it takes the server to answer.
+    #: When to ask again for what follows, according to the server's effort for an answer.
     again_s: float = 10.0

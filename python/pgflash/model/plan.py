@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A plan: what is to be moved where, and how far each move has come.
+"""A plan: what to move where, and the progress of each move.
 
 plan = make_plan(
     [Move(kind=MoveKind.TABLE, name="public.stock", database="app", to="flash", bytes=6 << 30)],
     system_identifier=identifier, made_at=now, id="20261122-101500")
 
-A Move says what is wanted; it never changes.  Its Record says what has happened: where the object
-was before, which is the target of an undo; the step that the move is at or was stopped at; and the
-last message about it.  It is kept in a JSON file, which place/journal.py reads and writes.  The
-file alone is never trusted: a process that continues a plan first looks at what the server really
-has.
+A Move says what to do; it never changes.  Its Record says what has happened: where the object was
+before, which is the target of an undo; the step that the move is at or was stopped at; and the last
+message about it.  It is kept in a JSON file, which place/journal.py reads and writes.  The file
+alone is never trusted: a process that continues a plan first looks at what the server really has.
 
 A plan contains no password.  It may contain the environment that the server was started with (notes
 of a WAL move that stopped it), so only its owner may read the file.  And it contains commands that
@@ -101,7 +100,7 @@ class Record:
     message: str = ""
     #: How long it took.
     seconds: float = 0.0
-    #: What a move has to remember in order to continue after a kill.
+    #: What a move needs to continue after a kill.
     notes: dict[str, str] = field(default_factory=dict)
 
 

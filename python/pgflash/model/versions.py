@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The versions of pgflash on a machine and in a server, and what to do where they do not fit."""
+"""The versions of pgflash on a machine and in a server, and what to do if they do not match."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """The versions of what works together; "" is what is not there, or not known."""
+    """The versions of parts that work together; "" is a part that is absent or unknown."""
 
     #: This command and its library for Python.
     command: str
@@ -22,7 +22,8 @@ class Versions:
     is_loaded: bool = False
     #: The extension's SQL in the database.
     extension: str = ""
-    #: What CREATE EXTENSION or ALTER EXTENSION UPDATE would make of it: that of the files.
+    #: The version of the installed files, to which CREATE EXTENSION or ALTER EXTENSION UPDATE
+    #: leads.
     installed: str = ""
 
     @property
@@ -32,7 +33,7 @@ class Versions:
 
     @property
     def remedy(self) -> str:
-        """Return what to do if the versions do not fit, in one sentence; "" if they do."""
+        """Return what to do if the versions do not match, in one sentence; "" if they do."""
         if self.why_no_server or not self.installed:
             return ""
         if not self.is_loaded:

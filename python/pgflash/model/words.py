@@ -2,9 +2,9 @@
 """Numbers as people read them, wherever they are printed: the one rule for digits and units.
 
 Three significant digits, or all digits before the point: 0.280, 2.50, 13.6, 1,234.  A number other
-than zero is never printed as zero, and what is no number as a dash.  A unit follows after a space,
-a percent sign too.  Numbers that are added up (seconds and shares of one column) have the decimals
-of their column, and bytes the unit of it: a Scale.
+than zero is never printed as zero, and a missing number is a dash.  A unit follows after a space, a
+percent sign too.  Numbers that are added up (seconds and shares of one column) have the decimals of
+their column, and bytes the unit of it: a Scale.
 
 model/sizes.py says what a GB is; the live page's script prints by the same rule (format.js).
 """
@@ -125,7 +125,7 @@ def between(least_s: float, most_s: float) -> str:
 
 
 def _whole_time(seconds: float, rounded: Callable[[float], int]) -> str:
-    """Return a time in whole seconds, minutes or hours; "" if it is none."""
+    """Return a time in whole seconds, minutes or hours; "" if it is zero."""
     units = (("s", 1), ("min", 60), ("h", 3600))
     unit, length = next((one for one in units if seconds < 120 * one[1]), units[-1])
     number = rounded(seconds / length)

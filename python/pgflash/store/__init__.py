@@ -25,7 +25,7 @@ class OpenStore(SnapshotStore, Protocol):
         ...
 
     def release(self, name: str) -> None:
-        """Drop a baseline; its snapshots are as old as they are."""
+        """Drop a baseline; its snapshots are then dropped by their age, like all others."""
         ...
 
     def close(self) -> None:

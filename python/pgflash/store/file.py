@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """Snapshots in a file: SQLite, with the same tables as the extension has in the database.
 
-Contents are compressed JSON. The file belongs to one cluster: the first snapshot decides which, and
-snapshots of another are refused.  A process that adds a snapshot holds the file's write lock from
-the time it reads what the last snapshot remembers until the new one is complete.  So two at once
-take turns, and one that fails or is killed leaves the file unchanged.
+Contents are compressed JSON.  The file belongs to one cluster: the first snapshot decides which,
+and snapshots of another are refused.  A process that adds a snapshot holds the file's write lock
+from reading what the last snapshot keeps until the new one is complete.  So two processes take
+turns, and one that fails or is killed leaves the file unchanged.
 
 SQLite looks beside the file, by name, for what a killed process left.  So anybody who may create
-files there can have their content written into the file.  Root refuses a file in such a folder.
+files there can make SQLite write their content into the file.  Root refuses a file in such a
+folder.
 """
 
 import contextlib
@@ -214,7 +215,7 @@ class FileStore:
             self._use(_FOR_EVER, self._named(begin_id, end_id))
 
     def release(self, name: str) -> None:
-        """Drop a baseline; its snapshots are as old as they are."""
+        """Drop a baseline; its snapshots are then dropped by their age, like all others."""
         with self._transaction():
             kept: set[int] = set()
             for one in self.baselines():

@@ -145,7 +145,7 @@ class PgStore:
             )
 
     def release(self, name: str) -> None:
-        """Drop a baseline; its snapshots are as old as they are."""
+        """Drop a baseline; its snapshots are then dropped by their age, like all others."""
         with said("drop a baseline", hint=_MAY_KEEP):
             self._query("select {schema}.pgflash_baseline_drop(%s::text)", name)
 
