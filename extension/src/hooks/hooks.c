@@ -35,14 +35,6 @@ _Static_assert(sizeof(off_t) == 8, "pread and pread64 are the same function");
 
 uint64_t hook_calls[HOOK_CALL_COUNT];
 
-static mode_t
-mode_argument(int flags, va_list arguments)
-{
-	bool made = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
-
-	return made ? (mode_t) va_arg(arguments, unsigned) : 0;
-}
-
 /* Open a file, and tell the accounting if that created or emptied it. */
 static int
 open_file(int directory, const char *path, int flags, mode_t mode)
@@ -68,7 +60,7 @@ hook_open(const char *path, int flags, ...)
 	mode_t mode;
 
 	va_start(arguments, flags);
-	mode = mode_argument(flags, arguments);
+	mode = hook_mode_argument(flags, arguments);
 	va_end(arguments);
 
 	return open_file(AT_FDCWD, path, flags, mode);
@@ -81,7 +73,7 @@ hook_openat(int directory, const char *path, int flags, ...)
 	mode_t mode;
 
 	va_start(arguments, flags);
-	mode = mode_argument(flags, arguments);
+	mode = hook_mode_argument(flags, arguments);
 	va_end(arguments);
 
 	return open_file(directory, path, flags, mode);

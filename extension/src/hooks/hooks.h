@@ -7,6 +7,8 @@
 #ifndef PGFLASH_HOOKS_H
 #define PGFLASH_HOOKS_H
 
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,6 +40,15 @@ extern const size_t hook_import_count_with_uring;
 extern const char *const hook_required[];
 extern const char *const hook_required_by_uring[];
 extern const char *const hook_foreign[];
+
+/* The mode among the arguments of an open with these flags; 0: it has none. */
+static inline mode_t
+hook_mode_argument(int flags, va_list arguments)
+{
+	bool made = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+
+	return made ? (mode_t) va_arg(arguments, unsigned) : 0;
+}
 
 /* reads.c */
 extern ssize_t reads_pread(int fd, void *buffer, size_t size, off_t offset);

@@ -717,14 +717,6 @@ open_file(int directory, const char *path, int flags, mode_t mode)
 	return fd;
 }
 
-static mode_t
-mode_argument(int flags, va_list arguments)
-{
-	bool made = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
-
-	return made ? (mode_t) va_arg(arguments, unsigned) : 0;
-}
-
 static int
 library_open(const char *path, int flags, ...)
 {
@@ -732,7 +724,7 @@ library_open(const char *path, int flags, ...)
 	mode_t mode;
 
 	va_start(arguments, flags);
-	mode = mode_argument(flags, arguments);
+	mode = hook_mode_argument(flags, arguments);
 	va_end(arguments);
 	return open_file(AT_FDCWD, path, flags, mode);
 }
@@ -744,7 +736,7 @@ library_openat(int directory, const char *path, int flags, ...)
 	mode_t mode;
 
 	va_start(arguments, flags);
-	mode = mode_argument(flags, arguments);
+	mode = hook_mode_argument(flags, arguments);
 	va_end(arguments);
 	return open_file(directory, path, flags, mode);
 }
