@@ -171,6 +171,18 @@ extern void delta_keep(const Snapshooting *now, const DeltaSet *set);
  */
 extern DeltaSet *delta_between(const DeltaSet *before, DeltaSet *now);
 
+/* Why a delta has no rows if nothing was kept before. */
+#define DELTA_WITHOUT_PREVIOUS                                                 \
+	"nothing to subtract: it is counted from this snapshot on"
+
+/*
+ * Read the rows of a query, keep them, and subtract what was kept last.
+ * Returns NULL, or why there is no difference.
+ */
+extern const char *delta_of_query(const Snapshooting *now,
+                                  const DeltaKind *kind, const char *query,
+                                  DeltaSet **difference_out);
+
 /*
  * Choose up to the limit of rows: those with the largest ranked values.  They
  * are moved to the front, and their number is returned; all others are summed

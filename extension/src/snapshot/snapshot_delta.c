@@ -536,6 +536,24 @@ delta_between(const DeltaSet *before, DeltaSet *now)
 	return between;
 }
 
+const char *
+delta_of_query(const Snapshooting *now, const DeltaKind *kind,
+               const char *query, DeltaSet **difference_out)
+{
+	bool follows;
+	const DeltaSet *before = delta_kept(now, kind, &follows);
+	DeltaSet *cumulative;
+
+	Assert(query != NULL);
+	snapshot_read(query, 0, NULL, NULL);
+	cumulative = delta_of_result(kind);
+	delta_keep(now, cumulative);
+	if (!follows)
+		return DELTA_WITHOUT_PREVIOUS;
+	*difference_out = delta_between(before, cumulative);
+	return NULL;
+}
+
 /* ---- the rows with the largest values ------------------------------------ */
 
 typedef struct Ranked

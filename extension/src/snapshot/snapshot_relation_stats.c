@@ -83,22 +83,17 @@ snapshot_relation_stats(const Snapshooting *now, const SnapshotSection *section,
                         StringInfo text)
 {
 	const char *database = get_database_name(MyDatabaseId);
-	const DeltaSet *before;
-	bool follows;
-	DeltaSet *cumulative;
+	const char *missing;
 	DeltaSet *between;
 	DeltaRow others;
 	uint32 count;
 
 	Assert(section->column_count == 4 + (int) lengthof(values));
-	before = delta_kept(now, &kind, &follows);
-	snapshot_read(psprintf(section->query, now->schema), 0, NULL, NULL);
-	cumulative = delta_of_result(&kind);
-	delta_keep(now, cumulative);
-	if (!follows)
-		return "nothing to subtract: it is counted from this snapshot on";
+	missing = delta_of_query(now, &kind, psprintf(section->query, now->schema),
+	                         &between);
+	if (missing != NULL)
+		return missing;
 
-	between = delta_between(before, cumulative);
 	count = delta_choose(between, section->limit, &others);
 	section_begin(text, section->columns, section->column_count);
 	for (uint32 i = 0; i < count; i++)

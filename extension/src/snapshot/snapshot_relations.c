@@ -280,7 +280,7 @@ snapshot_relations(const Snapshooting *now, const SnapshotSection *section,
 	name_rows(between, count, cumulative);
 	delta_keep(now, cumulative);
 	if (!follows)
-		return "nothing to subtract: it is counted from this snapshot on";
+		return DELTA_WITHOUT_PREVIOUS;
 	write_section(section, text, between, count);
 	return NULL;
 }

@@ -201,21 +201,16 @@ static const char *
 write_since(const Snapshooting *now, const SnapshotSection *section,
             const DeltaKind *of, const char *schema, StringInfo text)
 {
-	const DeltaSet *before;
-	bool follows;
-	DeltaSet *cumulative;
+	const char *missing;
 	DeltaSet *between;
 	DeltaRow others;
 	uint32 count;
 
-	before = delta_kept(now, of, &follows);
-	snapshot_read(psprintf(section->query, schema), 0, NULL, NULL);
-	cumulative = delta_of_result(of);
-	delta_keep(now, cumulative);
-	if (!follows)
-		return "nothing to subtract: it is counted from this snapshot on";
+	missing =
+		delta_of_query(now, of, psprintf(section->query, schema), &between);
+	if (missing != NULL)
+		return missing;
 
-	between = delta_between(before, cumulative);
 	count = delta_choose(between, section->limit, &others);
 	write_section(section, text, between, count, &others);
 	keep_texts(now, between, count);
