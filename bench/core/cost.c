@@ -21,6 +21,7 @@
 #include "fcache/writer.h"
 #include "fcache/life.h"
 #include "../measure.h"
+#include "die.h"
 #include "index.h"
 #include "read.h"
 
@@ -42,20 +43,6 @@ typedef struct Bench
 } Bench;
 
 static volatile uint64_t sink;
-
-static void
-die(const char *what)
-{
-	fprintf(stderr, "cost: could not %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static void
-must(FcStatus status, const char *what)
-{
-	if (status != FC_OK)
-		die(what);
-}
 
 /* ---- the candidates ------------------------------------------------------ */
 

@@ -25,6 +25,7 @@
 
 #define MEASURE_CALLS 1600 /* reads in a round: a disk may be slow */
 #include "../measure.h"
+#include "die.h"
 #include "fcache/cache.h"
 #include "queue.h"
 
@@ -53,13 +54,6 @@ typedef struct Bench
 	char *pages; /* BATCH of them */
 	off_t offset[MEASURE_CALLS];
 } Bench;
-
-static void
-die(const char *what)
-{
-	fprintf(stderr, "engines: could not %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 static void *
 page(const Bench *bench, int i)

@@ -19,6 +19,7 @@ static unsigned long blocks_of_cache = 100UL * 1024 * 1024 / 8;
 #define MEASURE_CALLS blocks_of_cache
 
 #include "../measure.h"
+#include "die.h"
 #include "fcache/life.h"
 #include "geometry.h"
 #include "index.h"
@@ -37,20 +38,6 @@ typedef struct Bench
 } Bench;
 
 static volatile uint64_t sink;
-
-static void
-die(const char *what)
-{
-	fprintf(stderr, "list: could not %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static void
-must(FcStatus status, const char *what)
-{
-	if (status != FC_OK)
-		die(what);
-}
 
 /* ---- the candidates ------------------------------------------------------ */
 

@@ -26,6 +26,7 @@
 
 #define MEASURE_CALLS 8000
 #include "../measure.h"
+#include "die.h"
 #include "fcache/writer.h"
 #include "fcache/life.h"
 #include "read.h"
@@ -47,13 +48,6 @@ static FcFile file;
 static uint32_t order[MEASURE_CALLS];
 static uint32_t slots[MEASURE_CALLS];
 static char *page;
-
-static void
-die(const char *what)
-{
-	fprintf(stderr, "processes: could not %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 static void
 plain(uint32_t who)
