@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The present facts about a statement, a session, a wait event or a relation.
 
-Nothing here is planned or executed for its text: what a tenant has written is read, and shown.
-Decision 55 says why there are no plans.
+No text of a statement is planned or executed here: what a tenant has written is only read and
+shown.  Decision 55 says why there are no plans.
 """
 
 from dataclasses import replace
@@ -149,7 +149,7 @@ class _Reader:
         return str(row[0]) if row else ""
 
     def session(self, pid: int) -> About:
-        """Return what a session is and does."""
+        """Return a session's properties and what it does."""
         parts = {"local": sql.Literal(LOCAL), "length": sql.Literal(TEXT_MAX)}
         row = self._one(_SESSION, pid, **parts)
         if row is None:

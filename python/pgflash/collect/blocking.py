@@ -34,7 +34,7 @@ select l.pid, l.locktype, l.mode,
  where not l.granted and l.pid = any(%s)
 """
 
-#: By its process ID, whom a session waits for.
+#: The sessions that a session waits for, by its process ID.
 Blockers = Mapping[int, tuple[int, ...]]
 
 
@@ -54,7 +54,7 @@ def read_blocking(connection: Connection) -> tuple[LockRow, ...]:
 
 
 def tree(blockers: Blockers) -> Iterator[tuple[int, int]]:
-    """Yield each session and its depth, after one that blocks it; nobody twice."""
+    """Yield each session and its depth, after one that blocks it; each only once."""
     waiting_for: dict[int, list[int]] = {}
     for pid, others in blockers.items():
         for other in others:

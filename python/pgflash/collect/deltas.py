@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What happened between two readings of cumulative counters, row by row.
+"""The difference between two readings of cumulative counters, for each row.
 
 A row that counts less than before, or whose birth differs, started over (a reset, an eviction):
-everything it counts now happened since.  So no difference is negative.  A row that is gone
+everything that it counts now has happened since.  So no difference is negative.  A row that is gone
 contributes nothing.  The extension does the same in C (extension/src/snapshot/snapshot_delta.c).
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The devices that hold a cluster's parts: where the parts are, and what is below.
+"""The devices that hold a cluster's parts: where the parts are, and the disks below.
 
 Two mount points of one file system (a bind mount, a subvolume) are one device: its space exists
 only once.  A part whose place is unknown is on a device without a name, which says why.

@@ -2,7 +2,7 @@
 """Random reads by fio, if installed: it keeps more requests under way than Python can.
 
 fio gets a file that is already open and has no name (/proc/self/fd), so it creates nothing and
-opens no file of anybody else.
+opens no file of another user.
 """
 
 import json

@@ -2,10 +2,10 @@
 """A time range from the snapshots that the server keeps, as samples like the live ones.
 
 The counters of a snapshot are a reading of that moment.  So what happened between two snapshots is
-computed as a second is from two readings: by the same code, with the same care for resets and
-restarts.  A long range has more snapshots than a chart has room for: some are skipped, which
-loses nothing, since counters are subtracted.  What sessions did is kept from snapshot to snapshot
-and by the minute; the server adds it up over all snapshots of the range.
+computed like a second from two readings, by the same code, with the same treatment of resets and
+restarts.  A long range has more snapshots than a chart has room for: some are skipped, which loses
+nothing, since counters are subtracted.  What sessions did is kept from snapshot to snapshot and by
+the minute; the server adds it up over all snapshots of the range.
 """
 
 import itertools

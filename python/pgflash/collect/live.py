@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Read a server once a second, cheaply: one round trip, rows summed up by the server.
+"""Read a server once a second at little cost: one round trip, with rows added up by the server.
 
-With the extension, every file call is counted by source and timed, and the sampler's looks since
-the previous reading are summed up by class and event.  On a plain server, sessions are looked at
-once, which is a sample of its own, and requests are those that PostgreSQL itself counts; figures
-that this cannot provide are listed in `missing`.
+With the extension, every file call is counted by source and timed, and the sampler's samples since
+the previous reading are added up by class and event.  On a plain server, the sessions at the moment
+of the reading are one sample, and requests are those that PostgreSQL itself counts; figures that
+this cannot provide are listed in `missing`.
 
-Each reading takes the sampler's looks from the newest one at the previous reading up to, but
-without, the newest one now, which is left for the next reading: so no look is taken twice, and none
-is missed.
+Each reading takes the samples from the one that was newest at the previous reading up to the newest
+one now, which is left for the next reading.  So no sample is counted twice, and none is missed.
 
 If this extension version answers a query differently from what is expected here, that query is not
 sent any more, and the page says so: everything else is shown.
@@ -78,7 +77,7 @@ select mode, mode_reason, hits, misses, inserts, updates, eviction_invalidated,
   from {schema}.pgflash_cache_row()
 """
 
-#: Asked for apart, as an older extension may not have all of these columns.
+#: Queried separately, since an older extension may not have all of these columns.
 _SKIPPED = f"""
 select cache_file, {", ".join(name for name in COUNTERS if name.startswith("insert_skip_"))}
   from {{schema}}.pgflash_cache_row()
@@ -125,7 +124,7 @@ select sum(reads)::float8, sum(writes + extends)::float8, sum(read_bytes)::float
 """
 
 
-#: The queries to the extension, and what a page calls their answers.
+#: The queries to the extension, and the names of their results on a page.
 _ASKED = {
     "flows": (_FLOWS,),
     "latencies": (_LATENCIES,),
@@ -147,7 +146,7 @@ _SHOWN = {
 
 
 class LiveReader:
-    """Reads one server over one session; what the server was at the start is kept with it."""
+    """Reads one server over one session, and keeps the server's properties from its start."""
 
     def __init__(self, connection: Connection) -> None:
         """Find out what the server can tell."""
@@ -398,7 +397,7 @@ def _waited(rows: Iterable[tuple[Any, ...]]) -> Iterable[WaitTime]:
 
 
 def _looked(rows: Iterable[tuple[Any, ...]], elapsed_s: float) -> Iterable[WaitTime]:
-    """Yield our own look: each session is taken to have done the same thing all the time."""
+    """Yield our own sample: each session counts as having done the same thing the whole time."""
     for backend, kind, event, count in rows:
         found = wait_class(
             backend_type=str(backend), wait_type=str(kind or ""), event=str(event or "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What one server of several says of itself; one that does not answer says why.
+"""What one of several servers reports about itself; if it does not answer, why.
 
 A server that Patroni names was not chosen by the user: anybody who can write to Patroni's store may
 have named it.  So nothing is sent there that the user meant for another host: the password of the
@@ -28,7 +28,7 @@ from pgflash.session import (
     said,
 )
 
-#: For one server of several: the others are not kept waiting by it.
+#: Short, so that one of several servers does not delay the others.
 CONNECT_TIMEOUT_S = 5
 _STATEMENT_TIMEOUT = "set statement_timeout = '5s'"
 
@@ -36,7 +36,7 @@ _HOST_LENGTH_MAX = 253
 #: A name or an address: no folder of sockets, and no list of hosts.
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:%-]*[A-Za-z0-9])?|::[A-Za-z0-9:.]*")
 
-#: Beside pgflash's own: what decides whether it works, and what it is asked for.
+#: In addition to pgflash's own: settings on which its work or its load depends.
 _SETTINGS_NAMES = [
     "data_checksums",
     "effective_io_concurrency",
@@ -88,7 +88,8 @@ def member_dsn(dsn: str | None, host: str, port: int) -> str:
             **parse_dsn(dsn or ""),
             "host": host,
             "port": port,
-            # Empty, they are not taken from the environment or a service; pgpass still is.
+            # If empty, they are not taken from the environment or a service; a password file still
+            # is used.
             "hostaddr": "",
             "password": "",
             "target_session_attrs": "any",

@@ -5,8 +5,8 @@ A server keeps its cache's memory in /dev/shm/pgflash.USER.DEVICE.INODE, named a
 its data directory (extension/src/bridge/bridge_restart.c).  It outlives a killed server, so that
 the next start is warm; if there is no next start, it occupies memory until the machine restarts.
 
-A server and its children share a lock on the object, so we can tell from here whether it is used,
-in whatever container.  Servers that are older than that lock are recognized by what their processes
+A server and its children share a lock on the object, which shows whether it is used, even in
+another container.  Servers that are older than that lock are recognized by what their processes
 have mapped, as far as /proc shows it.
 
 Any user may create files in /dev/shm.  So nothing there is followed or trusted: only a plain file

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Patroni's REST API, by the URLs that the user named and by no other.
+"""Patroni's REST API, only at the URLs that the user named.
 
-What answers is not trusted: anybody may sit behind a URL, and member names come from a store that
-others can write.  So an answer has a limit of bytes and of time, redirects are not followed, no
-proxy of the environment is asked, and a document is checked field by field.  Texts from it may hold
-escape sequences, which the command line does not print as they are.
+Answers are not trusted: any program may be behind a URL, and member names come from a store that
+others can write.  So an answer is limited in bytes and time, redirects are not followed, no proxy
+of the environment is used, and a document is checked field by field.  Texts from it may hold escape
+sequences, which the command line does not print as they are.
 
 The name and the password are sent only with requests that change something, which are the only
 ones that Patroni protects.  They come from a file or the environment, never from a URL, which every
@@ -151,7 +151,7 @@ class _Answer:
 
 
 class Patroni:
-    """A cluster's Patronis; the first that answers is asked."""
+    """A cluster's Patronis; the first one that answers is used."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class Patroni:
     def _first_answer(
         self, path: str, *, body: bytes | None = None, timeout_s: float = 0.0
     ) -> tuple[_Base, _Answer]:
-        """Return the first answer; what changes something is sent to one that can be reached.
+        """Return the first answer; a change is requested of only one that can be reached.
 
         TIMEOUT_S is for what takes longer than other requests.
         """
@@ -276,7 +276,7 @@ class _limited:
     """Ends a connection after a time: a socket's own limit is for each of its bytes."""
 
     def __init__(self, own: socket.socket, seconds: float) -> None:
-        # TLS takes the descriptor of the socket that it is given, and knows no dup().
+        # TLS takes over the descriptor of its socket, so shut down a duplicate.
         self._own = socket.socket(fileno=os.dup(own.fileno()))
         self._timer = threading.Timer(seconds, self._end)
         self._timer.daemon = True

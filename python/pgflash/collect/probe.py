@@ -226,7 +226,7 @@ def _write(run: _Run) -> tuple[int, float]:
     _in_threads(run, STREAMS, work)
     os.fdatasync(run.opened)
     took = time.monotonic() - begin
-    # Every turn that was taken was finished, so what was written has no holes.
+    # Every position that was taken was written, so the file has no holes.
     written = turn.taken * STREAM_BYTES
     if written < SIZE_MIN:
         raise ProbeError(

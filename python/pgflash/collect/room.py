@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The sizes of a database's parts, which advice on their place needs.
+"""The sizes of a database's parts, for advice on where to place them.
 
 A table and its TOAST table count together (they move together), and each index alone, under the
 names that reports use.  Only the session's own database is covered; the system catalogs are left

@@ -2,9 +2,9 @@
 """The tag of a Patroni's member that says whether its cache is warm, in a file of its own.
 
 Tags are configuration of the member, in its files; Patroni has no request that sets one.  Patroni
-can be started with a folder of files, which it merges.  So the tag has a file there that nothing
-else is in, and the administrator's files are never written.  A user who can write to that folder
-can have Patroni run anything, so it is checked that only its own user and root can.
+can be started with a folder of files, which it merges.  So the tag has a file of its own there, and
+the administrator's files are never written.  A user who can write to that folder can make Patroni
+run anything, so we check that only its own user and root can.
 """
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Carry out a plan, or undo it.
+"""Apply a plan, or undo it.
 
 Moves are made in order and undone in the opposite order.  The first failure ends the run; completed
 moves stay, and the same command continues from there.  A move whose state is still "doing" was
@@ -54,13 +54,13 @@ _TO_UNDO = {MoveState.DONE, MoveState.DOING, MoveState.FAILED, MoveState.UNDOING
 _IN_TABLESPACES = {MoveKind.TABLE, MoveKind.INDEX, MoveKind.DATABASE}
 
 _POLL_S = 0.1
-#: How long a running server may give no answer at all, not even that it is not ready.
+#: How long a running server may not answer at all, not even that it is not ready.
 _SILENT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A move, what is known of it, and what it would mean now; or why it is refused."""
+    """A move, its record, and its effects now, or why it is refused."""
 
     move: Move
     record: Record
@@ -71,7 +71,7 @@ class Seen:
 
 
 def look_at(plan: Plan, dsn: str) -> tuple[Seen, ...]:
-    """Say what every move that is not done would mean."""
+    """Return the effects of every move that is not done."""
     with Cluster(dsn) as cluster:
         _refuse_other_cluster(plan, cluster)
         plan = expanded(plan, cluster)
@@ -98,7 +98,7 @@ def apply_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> No
             _find_again(journal, dsn, cluster)
             each = _Each(journal, dsn, cluster)
             each.ask(_TO_APPLY, lambda _index, mover: mover.here())
-            # Refuse what must not be done, for all moves, before the first is made.
+            # Before the first move is made, refuse all moves that must not be made.
             each.ask({MoveState.PLANNED, MoveState.UNDONE}, lambda _index, mover: mover.refuse())
             if not room_is_there:
                 _need_room(each, cluster, _TO_APPLY, lambda index: journal.plan.moves[index].to)
@@ -205,7 +205,7 @@ def _run(journal: Journal, index: int, mover: Mover, *, undo: bool) -> None:
 
 @contextlib.contextmanager
 def _said_by_kernel(title: str) -> Iterator[None]:
-    """Report what the kernel refused: folders may change under us at any time."""
+    """Report what the kernel refused: folders may change at any time."""
     try:
         yield
     except OSError as error:
@@ -293,7 +293,7 @@ def _refuse_lost_places(each: _Each, cluster: Cluster) -> None:
 def _need_room(
     each: _Each, cluster: Cluster, states: Set[MoveState], goal: Callable[[int], str]
 ) -> None:
-    """Refuse a plan that does not fit into its destinations, or where things are built meanwhile.
+    """Refuse a plan for which there is too little room, in its destinations or for building.
 
     Room is counted by device: two moves that would each fit alone may fill it together.
     """

@@ -63,7 +63,7 @@ def folder_of(command: str) -> str | None:
     if _REMOTE.search(command):
         return None
     found = {_shown(match).rstrip("/") for match in _FOLDER.finditer(command)}
-    # Two folders are two copies, and nobody has said which of them is to move.
+    # Two folders are two copies, and we do not know which of them to move.
     return found.pop().replace("%%", "%") if len(found) == 1 else None
 
 
@@ -87,7 +87,7 @@ class ArchiveMover:
     """Moves the folder of archived WAL."""
 
     def __init__(self, cluster: Cluster, move: Move) -> None:
-        """Take charge of a cluster's archiving."""
+        """Prepare to move the archive of this cluster."""
         self._cluster = cluster
         self._move = move
         if not cluster.is_superuser:
@@ -105,7 +105,7 @@ class ArchiveMover:
         return f"{self._name}={setting_place(self._cluster, self._name)}"
 
     def target(self) -> str:
-        """Return the setting that says where WAL is to go."""
+        """Return the setting for the new place of WAL."""
         new = self._new_folder()
         if self._name == _BASIC:
             return f"{_BASIC}={set_place(new)}"
@@ -150,7 +150,7 @@ class ArchiveMover:
     # ---- look
 
     def refuse(self) -> None:
-        """Refuse a move that must not be."""
+        """Refuse a move that must not be made."""
         cluster = self._cluster
         owner = self._owner  # may we act as its user?
         if cluster.is_standby:
@@ -185,7 +185,7 @@ class ArchiveMover:
         return Room(stays={str(new): self._old_bytes(old)})
 
     def look(self) -> Look:
-        """Say what the move would mean, or refuse it."""
+        """Return the effects of the move, or refuse it."""
         self.refuse()
         old, new = self._folders()
         old_bytes = self._old_bytes(old)
@@ -252,7 +252,7 @@ class ArchiveMover:
         elif former:
             make_folder(Path(former), self._owner, was_asked_for=False)
         old, new = self._resolved(former) if former else None, self._resolved(self._new_folder())
-        # An undo goes the other way; the chain has to be whole there, too.
+        # An undo goes the other way; the chain must be complete there, too.
         if goes_back:
             old, new = new, old
         if self._copies:
@@ -348,7 +348,7 @@ def _copy(old: Path, new: Path, names: list[str], *, beat: Beat) -> None:
             if part.endswith(".pgflash-part"):
                 files.remove(dest, part)
         for name in names:
-            # Somebody may be cleaning up the archive.
+            # Another program may be cleaning up the archive.
             with contextlib.suppress(files.VanishedError, FileNotFoundError):
                 if _lacks(source, dest, name):
                     files.copy_file(source, dest, name, beat, live=False)

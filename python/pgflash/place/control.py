@@ -2,7 +2,7 @@
 """A server as a process of this machine: see how it was started, stop it, start it the same way.
 
 What a start needs is read from the running server (/proc: its arguments, its environment, the
-destination of its messages).  The caller keeps it before the server is stopped, since it cannot be
+destination of its messages).  The caller stores it before the server is stopped, since it cannot be
 found out afterwards. pg_ctl starts the server as the owner of the data directory, in a session of
 its own, so that Ctrl-C at our terminal does not reach it.
 
@@ -11,11 +11,11 @@ comes from the server, and root must not obey it.  A process counts as the serve
 belongs to the owner.
 
 A server that is supervised (by systemd, a supervisor or a container's first process) is not stopped
-behind the supervisor's back: the administrator gives the two commands that stop and start it.  They
-run in a shell, as the user who runs pgflash.
+without its supervisor: the administrator names the two commands that stop and start it.  They run
+in a shell, as the user who runs pgflash.
 
-Before the server is stopped, as much of the start as possible is rehearsed beside it: its program
-reads the configuration again (rehearse()).
+Before the server is stopped, as much of the start as possible is rehearsed while it runs: its
+program reads the configuration again (rehearse()).
 """
 
 import os
@@ -143,7 +143,7 @@ class ServerProcess:
         config = config or environment.get("PGDATA", "")
         return Startup(
             bindir=str(program.parent),
-            # Nobody knows any more what a relative path was relative to when the server was
+            # It is no longer known what a relative path was relative to when the server was
             # started.
             config_directory=config if Path(config).is_absolute() else str(self.data),
             arguments=arguments,
@@ -244,7 +244,7 @@ class ServerProcess:
         self.refuse_if_started()
 
     def refuse_if_started(self) -> None:
-        """Fail if somebody has started the server that we had stopped."""
+        """Fail if another program has started the server that we had stopped."""
         if self.pid() is not None:
             raise PlaceError(
                 "something else started the server during the move; its WAL stays where it was",
@@ -306,7 +306,7 @@ class ServerProcess:
             # pg_ctl hands this to a shell.
             words += ["-o", shlex.join(startup.arguments)]
         done = self._run(startup, words)
-        # Somebody else may have started it first; whether it becomes ready is seen next.
+        # Another program may have started it first; the next check shows whether it becomes ready.
         if done.returncode != 0 and self.pid() is None:
             raise PlaceError(
                 f"the server did not start: {_last_line(done)}",

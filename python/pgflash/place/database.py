@@ -46,7 +46,7 @@ class DatabaseMover:
     """Moves one database."""
 
     def __init__(self, cluster: Cluster, move: Move) -> None:
-        """Take charge of a database; our own session has to use another database."""
+        """Prepare to move this database; our own session must use another one."""
         self._cluster = cluster
         self._move = move
         others = [name for name in (cluster.database, "postgres", "template1") if name != move.name]
@@ -57,7 +57,7 @@ class DatabaseMover:
         return str(self._row()[0])
 
     def target(self) -> str:
-        """Return the tablespace that it is to be in."""
+        """Return the tablespace to which it moves."""
         return make_tablespace(self._cluster, self._move.to)
 
     def _row(self) -> tuple[str, int | None, bool]:
@@ -67,7 +67,7 @@ class DatabaseMover:
         return rows[0]
 
     def refuse(self) -> None:
-        """Refuse a move that must not be."""
+        """Refuse a move that must not be made."""
         cluster = self._cluster
         _here, _size_bytes, may = self._row()
         if not may:
@@ -82,7 +82,7 @@ class DatabaseMover:
             refuse_without_rights(cluster, found)
 
     def room(self, place: str) -> Room:
-        """Say how much room a tablespace needs to have."""
+        """Return how much room the move needs in a tablespace."""
         here, size_bytes, _may = self._row()
         if size_bytes is None:  # as pg_database_size() answers if it finds no file
             raise PlaceError(
@@ -93,7 +93,7 @@ class DatabaseMover:
         return Room() if here == there else Room(stays={there: size_bytes})
 
     def look(self) -> Look:
-        """Say what the move would mean, or refuse it."""
+        """Return the effects of the move, or refuse it."""
         self.refuse()
         here, size_bytes, _may = self._row()
         found = find_tablespace(self._cluster, self._move.to)

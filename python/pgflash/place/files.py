@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """A server's folders: how much room, which device, and copies that survive a power cut.
 
-Everything here is done as the owner of these folders (Owner.do); this file knows no root.  It works
-with descriptors: a folder is opened once, never through a link, and its content is named relative
-to it.  Swapping such a folder, or one inside it, gains an attacker nothing: only what was opened is
-read, written and removed.
+Everything here is done as the owner of these folders (Owner.do), never as root.  It works with
+descriptors: a folder is opened once, never through a link, and its content is named relative to it.
+An attacker gains nothing by swapping such a folder, or one inside it: only what was opened is read,
+written and removed.
 
 **A copy** (mirror) makes one folder the image of another and can be interrupted anywhere: a file
 that is already there is not copied again.  "Already there" means the same size and the same
@@ -45,13 +45,13 @@ _RENAME_EXCHANGE = 2
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
-#: Free space to leave beside what is moved.
+#: Free space to leave after a move.
 SPARE_BYTES = 64 << 20
 SPARE_SHARE = 0.05
 
 
 class VanishedError(Exception):
-    """A file that was to be copied is gone."""
+    """A file to be copied is gone."""
 
     def __init__(self, reason: FileNotFoundError) -> None:
         super().__init__()
@@ -315,7 +315,7 @@ def _write_all(number: int, chunk: bytes) -> None:
 
 
 def _dress(number: int, status: os.stat_result) -> None:
-    """Give an open file another file's mode, and its group if we are in it."""
+    """Give an open file another file's mode, and its group if we belong to it."""
     if os.fstat(number).st_gid != status.st_gid:
         with contextlib.suppress(PermissionError):
             os.fchown(number, -1, status.st_gid)
@@ -363,7 +363,7 @@ def remove(folder: int, name: str) -> None:
         return
 
 
-# ---- two names change places
+# ---- swapping two names
 
 
 def exchange(one: Path, other: Path) -> None:

@@ -86,7 +86,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 class _Undisturbed(Passing):
-    """Passes calls on to a listener; a terminal that is gone must not keep a server down."""
+    """Passes calls on to a listener; a closed terminal must not keep a server down."""
 
     def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
         with contextlib.suppress(Exception):
@@ -155,7 +155,7 @@ class Steps:
         self.listener.stage(step, work=work)
 
     def try_at(self, step: str) -> None:
-        """Write down a step that must be made even if the plan cannot be written."""
+        """Write down a step that is made even if the plan cannot be written."""
         try:
             self.at(step)
         except PlanError as error:
@@ -179,7 +179,7 @@ class Steps:
 
 @contextlib.contextmanager
 def only_one(path: Path) -> Iterator[None]:
-    """Let no two processes work on one plan; the kernel drops the lock when they have ended.
+    """Lock a plan against other processes; the kernel releases the lock when we have ended.
 
     The lock ends with the processes and their children.  It is on a file beside the plan that
     nobody else may open, since that user could hold the lock.

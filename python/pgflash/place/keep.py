@@ -18,7 +18,7 @@ class KeepMover:
     """Sets one relation's policy."""
 
     def __init__(self, cluster: Cluster, move: Move) -> None:
-        """Look after a relation's policy."""
+        """Prepare to set the policy of this relation."""
         if move.to not in _POLICIES:
             raise PlaceError(f'there is no cache policy "{move.to}"; there are keep, none, default')
         self._cluster = cluster
@@ -51,7 +51,7 @@ class KeepMover:
         return "default" if found is None else str(found)
 
     def target(self) -> str:
-        """Return the policy that was asked for."""
+        """Return the requested policy."""
         return self._move.to
 
     def refuse(self) -> None:
@@ -62,7 +62,7 @@ class KeepMover:
         return Room()
 
     def look(self) -> Look:
-        """Say what it would mean."""
+        """Return the effects of it."""
         here = self.here()
         return Look(
             here=here,

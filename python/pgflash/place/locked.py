@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Run a statement that needs an exclusive lock, without blocking everybody for it.
+"""Run a statement that needs an exclusive lock, without blocking other sessions for long.
 
 While a session waits for such a lock, all later requests queue behind it.  So it waits only briefly
 (lock_timeout), lets the others pass, and tries again until its patience ends.  Each wait is longer
@@ -132,7 +132,7 @@ class Waiting:
 
 @contextlib.contextmanager
 def alone(cluster: Cluster, relation: Relation, steps: Steps) -> Iterator[None]:
-    """Let no other pgflash work on a relation's table.
+    """Lock a relation's table against other pgflash processes.
 
     We poll for the lock: a session that waits for it inside the server would itself block a REINDEX
     CONCURRENTLY. The server drops the lock with the session.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What all movers have in common, whatever they move.
+"""The interface of all movers.
 
 A place is a word that one kind of move understands: a tablespace, a folder, a setting, a policy.
-here() says where the object is now. target() makes the place that a move asked for. refuse()
-refuses moves that must not be made. look() says what the move would mean. go() makes it.
+here() returns where the object is now. target() makes the place that a move asks for. refuse()
+refuses moves that must not be made. look() returns the effects of the move. go() makes it.
 
 After a kill, go() is called again on whatever the kill left, so it begins by looking. An undo is
 go() with the place where the object was before.
@@ -29,7 +29,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a move would mean, before it is made."""
+    """The effects of a move, before it is made."""
 
     #: Where it is, in words.
     here: str
@@ -57,7 +57,7 @@ class Mover(Protocol):
         ...
 
     def refuse(self) -> None:
-        """Raise PlaceError if the move must not be."""
+        """Raise PlaceError if the move must not be made."""
         ...
 
     def room(self, place: str) -> Room:
@@ -65,7 +65,7 @@ class Mover(Protocol):
         ...
 
     def look(self) -> Look:
-        """Say what the move would mean, or refuse it; measuring may take a second."""
+        """Return the effects of the move, or refuse it; measuring may take a second."""
         ...
 
     def go(self, place: str, steps: Steps) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Move tables and indexes to another tablespace.
 
-REINDEX CONCURRENTLY rebuilds an index there: nobody waits.  An interrupted attempt may leave an
-invalid index behind (NAME_ccnew or NAME_ccold), which is dropped both before and after a rebuild.
-An index that cannot be rebuilt this way (of an exclusion constraint) is copied under a lock.
+REINDEX CONCURRENTLY rebuilds an index there, and no session waits.  An interrupted attempt may
+leave an invalid index behind (NAME_ccnew or NAME_ccold), which is dropped both before and after a
+rebuild.  An index that cannot be rebuilt this way (of an exclusion constraint) is copied under a
+lock.
 
 pg_repack moves a table where it is installed; otherwise ALTER TABLE copies it under a lock that
 shuts out readers, too.  TOAST moves along.  A partitioned relation has no file of its own: for it,
@@ -96,7 +97,7 @@ class RelationMover:
     def __init__(
         self, cluster: Cluster, move: Move, *, with_indexes: Callable[[], bool] = lambda: False
     ) -> None:
-        """Take charge of a relation; WITH_INDEXES: the table's indexes move the same way next."""
+        """Prepare to move this relation; WITH_INDEXES: its indexes move the same way next."""
         self._cluster = cluster
         self._move = move
         self._with_indexes = with_indexes
@@ -108,7 +109,7 @@ class RelationMover:
         return self._now().tablespace
 
     def target(self) -> str:
-        """Return the tablespace it is to be in."""
+        """Return the tablespace to which it moves."""
         return make_tablespace(self._cluster, self._move.to)
 
     def _now(self) -> Relation:
@@ -121,7 +122,7 @@ class RelationMover:
     # ---- look
 
     def refuse(self) -> None:
-        """Refuse a move that must not be."""
+        """Refuse a move that must not be made."""
         cluster, relation = self._cluster, self._now()
         refuse_relation(cluster, relation)
         found = find_tablespace(cluster, self._move.to)
@@ -138,7 +139,7 @@ class RelationMover:
             )
 
     def look(self) -> Look:
-        """Say what the move would mean, or refuse it."""
+        """Return the effects of the move, or refuse it."""
         self.refuse()
         relation = self._now()
         found = find_tablespace(self._cluster, self._move.to)
@@ -323,7 +324,7 @@ class RelationMover:
 
     @contextlib.contextmanager
     def _limited(self, patience: Patience) -> Iterator[None]:
-        """Limit waits for older transactions; nobody queues behind us here."""
+        """Limit waits for older transactions; no session queues behind us here."""
         with lock_timeout(self._cluster, self._relation, round(patience.total_s * 1000)):
             yield
 

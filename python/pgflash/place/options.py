@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How a move is to be made: the words allowed in its options.
+"""How to make a move: the values allowed in its options.
 
 People may write a plan by hand, so a misspelt word must not be ignored: the move would then be made
 in another way than was asked for.

@@ -6,11 +6,11 @@ and root would follow it with all of root's rights.  So do() forks a child that 
 the owner, with the owner's groups, and works there; the child can reach nothing that the owner
 cannot.  If we are not root, we are the owner, and no child is needed.
 
-A child answers in JSON: a line for each beat of a copy, and one at the end.  It keeps none of our
-files open but the locks (held), cannot be traced by the user that it has become, and is killed when
-we die: the kernel guarantees that (PR_SET_PDEATHSIG).  A lock is released only after the last child
-has ended, so a process that continues after a kill never meets a child at work.  If only the child
-is killed, that is an error like a full disk: its work is continued later.
+A child answers in JSON: a line for each beat of a copy, and one at the end.  Of our files it keeps
+only the locks open (held).  The user that it has become cannot trace it, and the kernel kills it
+when we die (PR_SET_PDEATHSIG).  A lock is released only after the last child has ended, so a
+process that continues after a kill never meets a child at work.  If only the child is killed, that
+is an error like a full disk: its work is continued later.
 
 What root does itself, in make_folder(): it creates and gives away the folder that the
 administrator named, if nobody but root can change what that name leads to.

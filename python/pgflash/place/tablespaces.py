@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Find the tablespace that was meant: one given by name, or one made in a given folder.
+"""Find the tablespace for a move: one given by name, or one made in a given folder.
 
 A folder inside the data directory is refused (PostgreSQL only warns of it). So is making a
 tablespace while standbys follow: they make it, too, when they replay that WAL, and stop for good if

@@ -49,7 +49,7 @@ class TempMover:
     """Moves temporary files."""
 
     def __init__(self, cluster: Cluster, move: Move) -> None:
-        """Look after the temporary files of a cluster."""
+        """Prepare to move the temporary files of this cluster."""
         self._cluster = cluster
         self._move = move
         if not cluster.value(_MAY):
@@ -64,11 +64,11 @@ class TempMover:
         return setting_place(self._cluster, _NAME)
 
     def target(self) -> str:
-        """Return the value it is to have there."""
+        """Return the value for it there."""
         return set_place(quote_name(make_tablespace(self._cluster, self._move.to)))
 
     def refuse(self) -> None:
-        """Refuse a move that must not be."""
+        """Refuse a move that must not be made."""
         cluster = self._cluster
         found = find_tablespace(cluster, self._move.to)
         if found is None:
@@ -77,11 +77,11 @@ class TempMover:
             refuse_without_rights(cluster, found)
 
     def room(self, place: str) -> Room:
-        """Say nothing: nobody knows how much queries will spill."""
+        """Return nothing: how much queries will spill is unknown."""
         return Room()
 
     def look(self) -> Look:
-        """Say what the move would mean, or refuse it."""
+        """Return the effects of the move, or refuse it."""
         self.refuse()
         cluster = self._cluster
         found = find_tablespace(cluster, self._move.to)

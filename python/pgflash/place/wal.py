@@ -58,7 +58,7 @@ class WalMover:
     """Moves the WAL of a cluster on this machine; the server may be down."""
 
     def __init__(self, dsn: str, cluster: Cluster | None, move: Move, data: Path) -> None:
-        """Take charge of the WAL of the cluster in DATA; without CLUSTER its server is down."""
+        """Prepare to move the WAL of the cluster in DATA; without CLUSTER its server is down."""
         self._dsn = dsn
         self._cluster = cluster
         self._move = move
@@ -72,13 +72,13 @@ class WalMover:
         return self._owner.do(self._folders.here)
 
     def target(self) -> str:
-        """Return the folder that it is to be in."""
+        """Return the folder to which it moves."""
         return str(Path(self._move.to).resolve())
 
     # ---- look
 
     def look(self) -> Look:
-        """Say what the move would mean, or refuse it."""
+        """Return the effects of the move, or refuse it."""
         here, there = Path(self.here()), Path(self.target())
         current_bytes = self._owner.do(files.folder_bytes, here)
         if here == there:
@@ -116,7 +116,7 @@ class WalMover:
         return copy.later(_RESTART_S, _RESTART_MOST_S + flush.most_s)
 
     def refuse(self) -> None:
-        """Refuse a move that must not be."""
+        """Refuse a move that must not be made."""
         cluster, there = self._cluster, Path(self.target())
         if there == Path(self.here()):
             return
@@ -242,7 +242,7 @@ class WalMover:
 
     @contextlib.contextmanager
     def _only_one(self) -> Iterator[None]:
-        """Let nobody else move this WAL; the kernel drops the lock with the process."""
+        """Lock this WAL against other processes; the kernel releases the lock with the process."""
         with files.locked(self._data, wait_s=_LOCK_WAIT_S) as is_locked:
             if not is_locked:
                 raise PlaceError(f"another pgflash is moving the WAL of {self._data}")
