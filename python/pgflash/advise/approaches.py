@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The ways to use flash, each judged for one period; and the resulting advice.
+"""The ways to use flash, evaluated for one period, and the resulting advice.
 
-Of the ways that bring nearly as much as the best, the one that needs the least flash is
-recommended; if the database does not wait for storage, none is.
+Of the ways that gain nearly as much as the best, the one that needs the least flash is recommended;
+if the database does not wait for storage, none is.
 """
 
 from collections.abc import Callable
@@ -185,7 +185,7 @@ def _cache(work: Work, known: Situation) -> _Way | None:
         curve = "Buffer Pool Advisory" if work.oracle else "miss-ratio curve"
         said = f"{size(size_bytes)} would serve {percent(hits)} of the reads ({curve})"
         if "cache" in known.on_flash:
-            # As a share of the reads that today's cache leaves to the disks.
+            # As a share of the reads that the present cache leaves to the disks.
             served = work.flash.count / max(work.flash.count + work.reads.count, 1.0)
             hits = max(hits - served, 0.0) / max(1 - served, 1e-9)
             if work.cache_bytes is None or size_bytes <= work.cache_bytes:

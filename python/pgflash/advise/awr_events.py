@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The wait events and wait classes of an Oracle report, each known by its whole name.
+"""The wait events and wait classes of an Oracle report, by their whole names.
 
-Text reports cut names, at 30 characters in the top events and at 26 to 28 below, so that the same
-event has two names in one report; a name that was cut is completed from the list of events that
-matter here.  Events of background processes are no waits of clients.  Releases before 11 print all
-sessions' events together: those of background processes are taken off them, event by event.
+Text reports cut names, at 30 characters in the top events and at 26 to 28 below, so the same event
+has two names in one report.  A name that was cut is completed from the list of events that matter
+here.  Events of background processes are not waits of clients.  Releases before 11 print the events
+of all sessions together; those of background processes are subtracted, event by event.
 """
 
 import re
@@ -85,7 +85,7 @@ _NUMBER = re.compile(
 )
 _TIMES = {"": 1.0, "%": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _THOUSANDS = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-#: A head of a column of seconds; "Total Waits" of a histogram is none.
+#: The head of a column of seconds; not "Total Waits" of a histogram.
 _SECONDS = re.compile(r"^(tot(a|al)?)?(wait)?(ti|tim|time)(s|sec)?$|^total?wait$")
 
 
@@ -116,7 +116,7 @@ class Events:
     classes: Mapping[str, Event]
     #: Of all sessions; it has the background's writes.
     all_classes: Mapping[str, Event]
-    #: An event was printed with different numbers of waits: there are two periods.
+    #: An event has different numbers of waits: the report covers two periods.
     is_mixed: bool = False
     #: Names were cut so that they fit several events.
     ambiguous: frozenset[str] = frozenset()
@@ -249,7 +249,7 @@ def _take(into: _Taken, table: AwrTable, ambiguous: set[str]) -> bool:
 
 
 def whole_name(name: str) -> tuple[str, bool]:
-    """Return an event's name as a whole, and whether what was cut fits others, too."""
+    """Return an event's whole name, and whether the cut name also fits others."""
     if name == "cpu time":
         return "db cpu", False
     if name.startswith("db flash cache single"):

@@ -5,10 +5,10 @@ A report lists five segments by default, with their share of all reads: all othe
 segment more, which cannot be moved, so that shares are those of all reads.
 
 The advisory says how many blocks would have been read with a buffer cache of other sizes.  A block
-that a larger buffer cache would have kept is one that a flash cache behind the present one keeps:
-a flash cache of size F serves what a buffer cache larger by F would not have read.  It ends at
-about twice the present size; from there to the size of the database, if that is known, hits are
-taken to grow in proportion, which is the least they do.
+that a larger buffer cache would have kept is kept by a flash cache behind the present one: a flash
+cache of size F serves what a buffer cache larger by F would not have read.  It ends at about twice
+the present size; from there to the size of the database, if that is known, hits are assumed to grow
+in proportion, which is a lower bound.
 """
 
 import re
@@ -49,7 +49,7 @@ def read_segments(
 ) -> tuple[Segment, ...]:
     """Return the segments with their part of the reads, their time, and the writes."""
     tables = list(tables)
-    # Requests are closer to waits than blocks are.
+    # Requests correspond to waits better than blocks do.
     read = _listed(tables, words, "Physical Read Requests", ("Phys Read Req", "Physical Read Req"))
     if not read.counts:
         read = _listed(tables, words, "Physical Reads", ("Physical Reads", "Phys Reads"))
@@ -58,7 +58,7 @@ def read_segments(
     if not written.counts:
         written = _listed(tables, words, "Physical Writes", ("Physical Writes", "Phys Writes"))
     found = []
-    # Of a segment that is listed for its writes alone the reads are not known.
+    # The reads of a segment that is listed only for its writes are unknown.
     for key, count in sorted(read.counts.items()):
         name, tablespace, kind = key
         part = _part(count, read.sum)
@@ -154,7 +154,7 @@ def advisory_curve(
                 continue
             size_bytes = found[0] * _MIB
             points.setdefault(size_bytes, found[1])
-            # Which row is the present: that of Cache Sizes, else of size factor 1.
+            # The present size is the row that fits Cache Sizes, or else that of size factor 1.
             off = abs(size_bytes - buffers_bytes) if buffers_bytes else abs(found[2] - 1)
             if now is None or off < now[0]:
                 now = (off, size_bytes, found[1])

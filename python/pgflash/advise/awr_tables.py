@@ -3,10 +3,10 @@
 
 A text report lays out its tables in columns under a line of dashes; the words above the dashes are
 the column heads, in up to four lines.  From 12.2 on some tables have two such lines, and rows of
-two lines.  An HTML report has tables.  What was pasted from a paper or a page has lost its columns:
-a line of heads, then lines of a name and numbers, with tabs, bars or blanks between them.  All
-become the same: heads and rows of cells, as printed.  Nothing is looked up by its position, so
-versions (9.2 to 23) with their sections in another order are read in the same way.
+two lines.  An HTML report has tables.  Text pasted from a paper or a page has lost its columns: a
+line of heads, then lines of a name and numbers, separated by tabs, bars or blanks.  All forms
+become the same: heads and rows of cells, as printed.  Nothing is looked up by its position, so all
+versions (9.2 to 23), whose sections are in different orders, are read in the same way.
 """
 
 import re
@@ -72,7 +72,7 @@ class AwrTable:
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    #: The words above it: a section's title, or what an HTML table says of itself.
+    #: The words above it: a section's title, or the summary of an HTML table.
     title: str = ""
     #: It had lost its columns.
     pasted: bool = False
@@ -237,7 +237,7 @@ def _pasted_tables(lines: list[str]) -> Iterator[AwrTable]:
 
 
 def _pasted_rows(lines: list[str], columns: list[str]) -> Iterator[tuple[str, ...]]:
-    """Return rows of a name, numbers and perhaps a class, up to the first line that is none."""
+    """Return rows of a name, numbers and perhaps a class, up to the first other line."""
     for line in lines:
         words = line.replace("|", " ").split()
         if not words or set(line.strip()) <= set("-|: "):

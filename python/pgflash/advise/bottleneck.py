@@ -13,7 +13,7 @@ from pgflash.model.words import figure, percent
 #: From this share on, the database waits for storage; below the second, hardly at all.
 STORAGE_MIN = 0.5
 STORAGE_SOME = 0.2
-#: If processors are busy, storage is to blame only from this share on.
+#: If processors are busy, storage is the bottleneck only from this share on.
 STORAGE_SURE = 0.75
 #: Processors this busy are a limit of their own.
 BUSY = 0.85
@@ -42,7 +42,7 @@ def find_bottleneck(work: Work) -> Bottleneck:
     storage = sum(share for name, share in shares if name in STORAGE)
     busy = others = 0.0
     if work.cores:
-        # Both are measured apart, and rounded.
+        # They are measured separately, and rounded.
         busy = min((work.cpu_s / work.elapsed_s + work.other_cores) / work.cores, 1.0)
         others = min(work.other_cores / work.cores, busy)
     first, most = shares[0]

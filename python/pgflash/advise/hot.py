@@ -8,8 +8,8 @@ the solution of that knapsack problem: no other choice that fits saves more (siz
 
 If a period used only a part of an object, it is better to keep the object in the flash cache
 (policy keep) than to move it: the cache holds the part, a move takes room for the whole.  The same
-holds for an object that does not fit.  A cache takes no writes off the array, so an object that is
-mostly written is moved or left.
+is true of an object that does not fit.  A cache does not take writes off the array, so an object
+that is mostly written is moved or left.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

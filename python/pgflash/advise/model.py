@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """What a move would bring, by a closed queueing model of a database server.
 
-N sessions are at work (as many as the report shows on average) and think for Z between two
+N sessions are active (as many as the report shows on average) and think for Z between two
 transactions (0, unless the number of users is known).  A transaction needs the processors, a number
 of reads and a sync of the WAL, and has other waits; the report has the time of each.  The
 throughput X solves
@@ -48,7 +48,7 @@ _RUN_QUEUE_MIN = 0.25
 _PIPE_MIN = 0.33
 #: A transaction that commits during a sync waits for half of it, and then for its own.
 _RIDE = 0.5
-#: A core's second thread is worth this much of the core.
+#: A core's second thread adds this much of the core's capacity.
 SECOND_THREAD = 0.25
 _STEPS = 80
 _BLOCK_BYTES = 8192
@@ -56,7 +56,7 @@ _BLOCK_BYTES = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is to be on flash."""
+    """What a prediction assumes to be on flash."""
 
     name: str
     title: str
@@ -177,7 +177,7 @@ class Model:
     def _fit_log(self, array: Drive) -> None:
         work, sync_ms = self.work, self._present_sync_ms
         wait_ms = self._read_wait_ms(work.per_s, PRESENT)
-        # If only the class of a device is known, syncs are taken to queue as its reads do.
+        # If only the class of a device is known, syncs are assumed to queue like its reads.
         service_ms = self._array.service_ms / (self._array.service_ms + wait_ms) * sync_ms
         self._log_ms = min(array.log_ms if array.known else service_ms, sync_ms)
         queue = (sync_ms - self._log_ms) / wait_ms if wait_ms > 0 else 0.0
@@ -276,7 +276,7 @@ class Model:
         per_t = work.reads.count / work.transactions
         moved = target.reads + (1 - target.reads) * target.cached
         fast_ms = self._flash_read_ms(per_s, target, work.reads.mean_bytes)
-        # Nobody moves data that is fast where it is.
+        # Data that is already faster is not moved.
         fast_ms = min(fast_ms, disk_read_ms)
         disk_ms = per_t * (1 - moved) * disk_read_ms
         flash_ms = per_t * moved * fast_ms + work.per_transaction_ms(work.flash.seconds)
@@ -410,8 +410,8 @@ def _fit_array(work: Work, drive: Drive, others: float) -> _Array:
 def _scaled(work: Work, drive: Drive, others: float, shrunk: float) -> _Array:
     """Return the array with its reads this much quicker than the device's single reads.
 
-    If only the class is known, its disks are taken to be that quick; on a known device only the
-    reads are, and writes and syncs are not.
+    If only the class is known, its disks are assumed to be that fast; on a known device only reads
+    are, not writes and syncs.
     """
     part = 1.0 if drive.known else shrunk
     sync_ms = 1000 * (work.sync_s or 0.0) / work.syncs if work.syncs else 0.0

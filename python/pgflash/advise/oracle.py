@@ -36,14 +36,14 @@ from pgflash.model.words import count, figure, percent, size
 
 _BLOCK_BYTES = 8192
 _REST = 0.1
-#: Of fewer transactions a second the load profile's one decimal says too little.
+#: For fewer transactions a second, the load profile's one decimal is too coarse.
 _FEW = 100.0
 #: Waits whose share of DB time is worth a note.
 _WORTH = 0.02
 
 #: Where a report says what it is: its first characters, styles included.
 _HEAD = 8_000
-#: Reports of Oracle's that have no such events, with what they are.
+#: Other reports of Oracle, which lack these events, and what they are.
 _OTHER_REPORTS = (
     (r"WORKLOAD REPOSITORY REPORT \(RAC\)|<title>\s*AWR RAC Report", "covers a whole cluster"),
     (r"WORKLOAD REPOSITORY COMPARE PERIOD|AWR Compare Period", "compares two periods"),

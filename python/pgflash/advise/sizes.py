@@ -8,8 +8,8 @@ least recently used block, while ours learns: if a cache has served, the misses 
 scaled so that they match the cache's own misses at its size.
 
 Without a curve, only the size is available: a cache that holds the database misses only what is
-new; a smaller one serves at least its share of the blocks, since nobody prefers the blocks that it
-lacks.
+new; a smaller one serves at least its share of the blocks, since the blocks that it lacks are not
+read more often than others.
 """
 
 from collections.abc import Sequence

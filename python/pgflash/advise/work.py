@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A period's demands on processors and devices: all that the model takes from a report.
+"""A period's demands on processors and devices: everything that the model takes from a report.
 
 Every figure is a total of the period, so that it can be compared with the report's.  The figures
 are read from the report's tables by their ids, which are stable; a figure that a report lacks is
@@ -116,9 +116,9 @@ class Work:
     #: By clients: from disk; from an existing flash cache.
     reads: Reads
     flash: Reads = Reads()
-    #: By all others (vacuum, ...): nobody waits, but the device is busy.
+    #: By all others (vacuum, ...): no client waits, but the device is busy.
     system_reads: Reads = Reads()
-    #: Writes of data files by everybody; None: not counted.
+    #: Writes of data files by all processes; None: not counted.
     writes: float | None = None
     write_bytes: float = 0.0
     #: Clients' waits for the writing of data: free buffers, extensions, checkpoints.

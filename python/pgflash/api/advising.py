@@ -27,7 +27,7 @@ from pgflash.standbys import read_standbys
 
 
 def advise(report: AwrReport, situation: Situation | None = None) -> Advice:
-    """Say from a report whether storage is the bottleneck, and what flash would bring.
+    """Return, from a report, whether storage is the bottleneck, and what flash would bring.
 
     Times are in milliseconds per transaction, unless their names say otherwise.  Raises
     NoAdviceError if the report is not enough to judge by.
@@ -37,7 +37,7 @@ def advise(report: AwrReport, situation: Situation | None = None) -> Advice:
 
 
 def advise_oracle(path: Path, situation: Situation | None = None) -> Advice:
-    """Say the same from an Oracle AWR or Statspack report: text, HTML, or an extract."""
+    """Return the same from an Oracle AWR or Statspack report: text, HTML, or an extract."""
     known = situation or Situation()
     try:
         bytes_ = path.read_bytes()
@@ -203,7 +203,7 @@ def advise_plan(
 ) -> Plan:
     """Write an advice's moves to a file for pgflash plan apply, and return them.
 
-    A plan that has been made in part is not overwritten: without it, nobody could undo those moves.
+    A plan that was applied in part is not overwritten: without it, those moves could not be undone.
     """
     if path.exists() and any(r.state is not MoveState.PLANNED for r in read_plan(path).records):
         raise UsageError(

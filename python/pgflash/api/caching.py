@@ -15,7 +15,7 @@ from pgflash.session import Connection, connect, find_extension, require_own, sa
 #: What these functions need.
 _SUPERUSER = "Connect as a superuser."
 
-#: A resize that has not begun after so many seconds is done: the size is as it was.
+#: If a resize has not begun after so many seconds, there is nothing to do: the size is unchanged.
 _PATIENCE_S = 5.0
 #: Seconds between two looks at a resize.
 _LOOK_S = 0.5

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Several servers: what each is and how warm, a switchover to a warm one, and its tag in Patroni.
+"""Several servers: their state and warmth, a switchover to a warm one, and its tag in Patroni.
 
-Patroni decides who leads.  What is here asks it for a switchover once a candidate is warm, and for
-nothing before: while it waits, nothing is changed anywhere, so that giving up leaves nothing
-behind, and an unplanned failover in the meantime happens as if nobody were waiting.
+Patroni decides which server leads.  We request a switchover once a candidate is warm, and nothing
+before: while we wait, nothing is changed anywhere, so giving up leaves nothing behind, and an
+unplanned failover in the meantime happens as it would without us.
 """
 
 import time
@@ -33,9 +33,9 @@ from pgflash.waiting import wait_until
 _AT_ONCE = 8
 #: Seconds between two looks at a candidate.
 LOOK_S = 2.0
-#: A member that was called warm stays so until it is this much colder.
+#: A member that is tagged as warm keeps the tag until it is this much colder.
 _TAG_MARGIN = 0.05
-#: Patroni reads its files within a moment of being told to.
+#: Patroni reads its files shortly after a reload was requested.
 RELOAD_WAIT_S = 30.0
 RELOAD_LOOK_S = 0.2
 

@@ -173,7 +173,7 @@ def plan_apply(
 ) -> Plan:
     """Make the remaining moves of a plan; return it with the results.
 
-    PLAN is the plan that somebody has looked at and agreed to; by default the file's.  With
+    PLAN is the plan that the user has seen and agreed to; by default the file's.  With
     ROOM_IS_THERE, free space is not checked.  LISTENER is told of each step.
     """
     journal = Journal(path, plan or read_own_plan(path), listener)

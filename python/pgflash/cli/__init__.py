@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The command line: what is asked goes to another room, what comes back is printed here.
+"""The command line: it calls other rooms, and prints what they return.
 
 No other room prints.  An error that the user can act on is one line and a hint, with the
 error's exit code; a traceback appears only with --debug.  Ctrl-C ends with one line and

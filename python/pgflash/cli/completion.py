@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash completion: what a shell needs to complete a command line.
 
-A script holds all commands, options and their values, as the parser declares them; so TAB answers
-at once, and asks no Python.  It is the shell's own: bash and zsh look up tables by the command so
-far ("pgflash lab run"), fish has a line for each thing that may follow.
+A script contains all commands, options and their values, as the parser declares them, so TAB
+answers at once, without Python.  It is the shell's own: bash and zsh look up tables by the command
+so far ("pgflash lab run"), fish has a line for each thing that may follow.
 """
 
 import shlex

@@ -9,12 +9,11 @@ dbname = "app"
 format = "json"     # table, json or csv, where a command has it
 pager = false
 
-An option counts more than the environment, and the environment more than the file.  For the server
-this is so by itself: what the file says takes the place of PGHOST (and others) where those are not
-set.
+An option overrides the environment, and the environment overrides the file.  For the server this
+follows by itself: the file's values replace PGHOST and others where those are not set.
 
-A file that others may write is refused, and so is a name that means nothing: a default that is
-silently not in force is worse than none.  Passwords belong into ~/.pgpass.
+A file that others may write is refused, and so is an unknown name: a default that silently has no
+effect is worse than none.  Passwords belong into ~/.pgpass.
 """
 
 import difflib

@@ -16,9 +16,9 @@ from pgflash.model.doctor import Diagnosis, Outcome
 from pgflash.model.words import listed
 
 _COLUMNS = ("outcome", "rule", "subject", "sentence", "reason", "source", "commands")
-#: Outcomes that a build may be made to fail by, the worst first.
+#: Outcomes that can make the command fail, the worst first.
 _FAILING = (Outcome.CRITICAL, Outcome.WARNING, Outcome.NOTE)
-#: Outcomes by which pgflash check fails.
+#: Outcomes that make pgflash check fail.
 _WRONG = (Outcome.CRITICAL, Outcome.WARNING)
 _COLOURS = {Outcome.CRITICAL: "red", Outcome.WARNING: "yellow", Outcome.NOTE: "cyan"}
 

@@ -132,7 +132,7 @@ def members_option(text: str, *, multiple: bool = False) -> Callable[[_Function]
 
 
 def _configure_libpq(context: click.Context) -> None:
-    """Let libpq take what is not in the environment from the user's file, in this command."""
+    """Let libpq take what is not in the environment from the user's file, for this command."""
     for variable, value in read_config().connection.items():
         if variable not in os.environ:
             os.environ[variable] = value

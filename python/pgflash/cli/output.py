@@ -51,7 +51,7 @@ def say(*lines: str, err: bool = False, head: str = "") -> None:
 
 
 def complain(message: str, hint: str = "") -> None:
-    """Print an error; further lines of it are indented, so that they pass for none of ours."""
+    """Print an error; its further lines are indented, so that they cannot pass for ours."""
     for text in filter(None, (f"pgflash: {message}", hint and f"HINT: {hint}")):
         first, *others = text.splitlines()
         say(first, *(f"  {line}" for line in others), err=True)
@@ -70,7 +70,7 @@ def coloured(text: str, colour: str) -> str:
 
 
 def words(text: str, style: str = "") -> Text:
-    """Return a line for rich, which takes nothing in it for markup."""
+    """Return a line for rich, in which nothing counts as markup."""
     return Text(shown(text), style=style)
 
 

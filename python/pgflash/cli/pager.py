@@ -2,8 +2,8 @@
 """A pager for what is longer than the terminal, as psql has it.
 
 The program is the one of PSQL_PAGER or of PAGER, by a shell; "" means none.  If neither is set it
-is less, which leaves lines as they are (-S) and ends by itself at the last line (-F), or more.
-What is written to a pipe or a file goes there, and so does what fits the window.
+is less, which leaves lines as they are (-S) and ends by itself at the last line (-F), or more.  No
+pager is used for output to a pipe or a file, or if it fits the window.
 """
 
 import contextlib

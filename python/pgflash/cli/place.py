@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash place: move one thing to another device.
 
-Each command makes a plan of one or more moves, keeps it in a file, shows what it means,
-asks, and carries it out as `pgflash plan apply` would.  So whatever is stopped is gone on
-with by `pgflash plan apply FILE`, and undone by `pgflash plan undo FILE`.
+Each command makes a plan of one or more moves, stores it in a file, shows its effects, asks, and
+applies it as `pgflash plan apply` does.  So an interrupted move is continued by `pgflash plan apply
+FILE`, and undone by `pgflash plan undo FILE`.
 """
 
 from collections.abc import Callable

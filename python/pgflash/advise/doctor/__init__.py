@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The doctor: settings that vendors of flash make by hand, and PostgreSQL's documentation on them.
+"""The doctor: settings that vendors of flash recommend, and PostgreSQL's documentation on them.
 
-Rules are pure functions of collected facts.  Each yields a diagnosis for everything that it looked
-at, also if all is well or if it could not know, so that the reader knows what was checked.  Each
-diagnosis names its reason, its source, and the commands that would change what it found.  Nothing
-is changed here.
+Rules are pure functions of collected facts.  Each yields a diagnosis for everything that it checks,
+even if there is no problem or the facts are unknown, so that the reader knows what was checked.
+Each diagnosis names its reason, its source, and the commands that would change what it found.
+Nothing is changed here.
 """
 
 from pgflash.advise.doctor.cache import PGFLASH_RULES

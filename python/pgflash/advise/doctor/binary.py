@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Rules about a server's executable, which need no server: whether pgflash can work with it.
 
-They say what the library will say when it is loaded (extension/src/hooks/imports.c).
+They report what the library will report when it is loaded (extension/src/hooks/imports.c).
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _STAYS_OFF = "The library would say so when it is loaded, and stay off: the serv
 
 
 def judge(program: Program) -> tuple[Diagnosis, ...]:
-    """Return what is to be said of an executable, the worst first."""
+    """Return the diagnoses of an executable, the worst first."""
     found_so = [*_server(program), *_kind(program)]
     if program.is_known and program.is_dynamic:
         found_so += [*_imports(program), *_uring(program), *_protection(program)]

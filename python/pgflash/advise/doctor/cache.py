@@ -15,12 +15,12 @@ CACHE = "flash cache"
 _GUIDE = "docs/guide/flash-cache.md"
 _VIEWS = "docs/reference/views.md"
 
-#: Fewer reads than this say nothing about a device.
+#: Fewer reads than this tell nothing about a device.
 READS_MIN = 1000
 
 
 def _of_cache(rule: Callable[[CacheFacts], Iterator[Diagnosis]]) -> Rule:
-    """Make a rule of one about the cache's views; it is silent where they cannot be read."""
+    """Make a rule from a function of the cache's views; without them it yields nothing."""
 
     @functools.wraps(rule)
     def whole(facts: DoctorFacts) -> Iterator[Diagnosis]:
@@ -45,7 +45,7 @@ def visible(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def versions(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Check whether the library in the server and the extension in the database fit."""
+    """Check whether the library in the server and the extension in the database match."""
     now = facts.versions
     if now is None or not now.is_loaded or not now.extension:
         return
@@ -254,7 +254,7 @@ def budget(cache: CacheFacts) -> Iterator[Diagnosis]:
 
 
 def keep(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Check whether what is to be kept fits into its share."""
+    """Check whether kept relations fit into their share."""
     share_percent = facts.server.number("pgflash.keep_share")
     if facts.cache is None or share_percent is None or not _is_wanted(facts):
         return
@@ -318,7 +318,7 @@ def snapshots(facts: DoctorFacts) -> Iterator[Diagnosis]:
     )
 
 
-#: They come first: what pgflash itself lacks.
+#: The rules about pgflash itself, which come first.
 PGFLASH_RULES: tuple[Rule, ...] = (
     visible,
     versions,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Rules about how the kernel shares out the machine: memory of several nodes, tuned's profile."""
+"""Rules about how the kernel divides the machine's resources: NUMA nodes, tuned's profile."""
 
 from collections.abc import Iterator
 
@@ -17,8 +17,8 @@ from pgflash.advise.doctor.rules import (
 from pgflash.model.doctor import Diagnosis, DoctorFacts, HostSettings, Node, Outcome
 from pgflash.model.words import percent
 
-#: A node that is held to this part while another is less held by so much has to give up its page
-#: cache, or swaps, though there is memory.
+#: If this part of a node's memory cannot be freed, and so much less of another's, the node drops
+#: its page cache or swaps, although there is free memory.
 HELD_MAX = 0.8
 HELD_APART = 0.4
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Commands of the doctor, each in a pair: one takes effect now, the other at every start.
+"""The doctor's commands, in pairs: one takes effect now, the other at every start.
 
     kernel settings    sysctl -w           /etc/sysctl.d
     files in /sys      echo                /etc/tmpfiles.d
@@ -8,10 +8,10 @@
     limits             (a restart)         a drop-in of the server's unit, or /etc/security/limits.d
     parameters         (reload, restart)   ALTER SYSTEM
 
-Files are named zz-pgflash-*: they are read last, and to remove one takes its setting back.  No line
-may keep a machine or a server from starting: so a line of /etc/fstab is only ever given one more
-option, which its file system knows, and what needs room or memory is advised by rules that know
-that there is some.
+Files are named zz-pgflash-*, so they are read last, and removing one reverts its setting.  No line
+may keep a machine or a server from starting.  So a line of /etc/fstab gets only one more option,
+which its file system supports, and a setting that needs space or memory is advised only if there is
+some.
 """
 
 import re
@@ -33,7 +33,7 @@ def set_sysctl(name: str, value: int | str) -> tuple[str, ...]:
 
 
 def set_file(path: str, value: str) -> tuple[str, ...]:
-    """Return the commands for a file of /sys that is there at every start."""
+    """Return the commands for a file of /sys that exists at every start."""
     file = f"/etc/tmpfiles.d/{_NAME}-{path.split('/')[-2]}.conf"
     return (f"echo {value} > {path}", f"echo 'w {path} - - - - {value}' > {file}")
 

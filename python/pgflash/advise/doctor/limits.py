@@ -29,7 +29,7 @@ SHM_MIN_BYTES = 256 * 2**20
 #: Requests that each process with a cache prepares for: core/src/queue.h.
 AIO_PER_PROCESS = 32
 
-#: systemd takes users above this for people: UID_MIN of login.defs.
+#: systemd takes users from this one on for people: UID_MIN of login.defs.
 PEOPLE_FROM_UID = 1000
 
 _FILES = "Max open files"

@@ -30,16 +30,16 @@ SWAPPINESS_MAX = 10
 #: most, which leaves room for the kernel.
 OVERCOMMIT_RATIO = 80
 OVERCOMMIT_RATIO_MAX = 95
-#: How much more than what is promised now is to be possible.
+#: The limit must exceed the memory that is promised now by this factor.
 COMMIT_ROOM = 1.5
 
 #: Below this, huge pages bring little.
 HUGE_PAGES_FROM_BYTES = 2**30
 
-#: What PostgreSQL's documentation begins with, and from where on more is unlikely to help.
+#: Where PostgreSQL's documentation begins, and from where on more is unlikely to help.
 BUFFERS_SHARE = 0.25
 BUFFERS_SHARE_MAX = 0.4
-#: Below this share of memory it is worth a thought; with less memory the default may do.
+#: Below this share of memory it is worth a note; with less memory the default may suffice.
 BUFFERS_SHARE_MIN = 0.1
 BUFFERS_FROM_MEMORY_BYTES = 2 * 2**30
 
@@ -102,8 +102,8 @@ def shared_buffers(facts: DoctorFacts) -> Iterator[Diagnosis]:
 def _set_buffers(facts: DoctorFacts, now: int, wanted: int) -> tuple[str, ...]:
     """Return commands if the server can be started after them.
 
-    More of it does not start where huge pages are demanded, the kernel promises no more than it
-    has, or memory of System V is limited, unless those are changed first.
+    With more of it the server does not start if huge pages are required, the kernel does not
+    overcommit, or System V memory is limited, unless those are changed first.
     """
     host, more = host_of(facts), wanted - now
     demanding = (

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Rules about the network of a server: who waits at its door, and what is under way.
+"""Rules about the network of a server: the queue of new connections, buffers, ports.
 
-SanDisk raises net.core.rmem_max and its like.  They limit what a program may ask for, and
-PostgreSQL asks for nothing: the kernel sizes its buffers, within tcp_rmem and tcp_wmem.  Those
-matter for clients on other machines only.
+SanDisk raises net.core.rmem_max and its like.  They limit what a program may request, and
+PostgreSQL requests nothing: the kernel sizes its buffers, within tcp_rmem and tcp_wmem.  Those
+matter only for clients on other machines.
 """
 
 from collections.abc import Iterator

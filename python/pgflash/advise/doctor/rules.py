@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Helpers of the doctor's rules: their answers, their sources, and what a device is."""
+"""Helpers of the doctor's rules: diagnoses, sources, and properties of devices."""
 
 from collections.abc import Callable, Iterator
 
@@ -71,7 +71,7 @@ def found(
 
 
 def host_of(facts: DoctorFacts) -> HostSettings:
-    """Return the machine's settings, in rules that are asked only where it was looked at."""
+    """Return the machine's settings, for rules that run only if it was examined."""
     assert facts.host is not None
     return facts.host
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Rules about what the planner is told about each tablespace's device."""
+"""Rules about what the planner knows of each tablespace's device."""
 
 from collections.abc import Iterator
 

@@ -26,7 +26,7 @@ from pgflash.model.words import duration, size
 #: How much may be dirty in memory before the kernel begins to write.
 BACKGROUND_MAX_BYTES = 2**30
 BACKGROUND_BYTES = 256 * 2**20
-#: From here on, a process that writes has to write others' pages, too.
+#: From here on, a process that writes must also write the pages of others.
 DIRTY_RATIO_MIN = 10
 
 #: The kernel's defaults: the age at which a page is written, and how often it looks for such pages.
