@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the server does beside its clients: checkpoints, vacuum, replication.
+"""What the server does besides serving clients: checkpoints, vacuum, replication.
 
 PostgreSQL counts all of it exactly; what its versions name and count differently is in figures.py.
-Of standbys and slots the snapshots know how far behind they were at each of them, and nothing
-between.
+For standbys and slots, a snapshot knows only how far behind they were at that moment.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

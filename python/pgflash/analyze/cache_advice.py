@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What other sizes of the flash cache would bring to the period of a report.
+"""The effect of other sizes of the flash cache in the period of a report.
 
 The hit ratios are those of the last hours, from pgflash_cache_advice.  The reads and the waiting
 are the period's: at its own size the cache reads from disk what it did read, and at another size
-so many times as much as the misses of the two sizes say.  The time saved by a hit is the period's,
+more or less in proportion to the misses of the two sizes.  The time saved by a hit is the period's,
 too, provided that its clients read enough from disk and from flash.
 
-A saving is a share of DB time, for the same work: of what DB time would have been without flash.
-Seconds a second would not do: a cache can save more of them than its sessions had.
+A saving is a share of what DB time would have been without flash, for the same work.  It is not in
+seconds a second, because a cache can save more of them than its sessions had.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +21,7 @@ from pgflash.model.snapshot import Value
 from pgflash.model.waits import FOREGROUND
 from pgflash.model.words import duration
 
-#: Fewer calls than this say nothing about a device.
+#: Fewer calls than this tell nothing about a device.
 CALLS_MIN = 100
 BLOCK_BYTES = 8192
 
@@ -110,7 +110,7 @@ def _saved_share(
     """Return the share of DB time that flash saves, each hit saving HIT_MS.
 
     The whole is DB time without flash: DB time, and what the HITS of the period saved already.
-    None if there is no such share: then the waits that were timed are not DB time's.
+    None if there is no such share, because the timed waits are not part of DB time.
     """
     saved_s = (hits + fewer_disk_reads) * hit_ms / 1000
     found = ratio(saved_s, db_time_s + hits * hit_ms / 1000)

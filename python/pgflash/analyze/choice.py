@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Which period is meant: snapshots by name, by time, or the last ones.
 
-A time means the snapshot nearest to it, since the schedule's are taken a moment after the hour;
-the report says what was asked for.  Snapshots that were named are taken or refused.  Where none was
-named, a restart of the server cuts the period off: its last whole part is taken, and the report
-says so, because after a restart a report is needed most.
+A time means the snapshot nearest to it, since scheduled ones are taken a moment after the hour; the
+report says what was requested.  Named snapshots are used or refused.  If none was named, a restart
+of the server shortens the period: its last complete part is used, and the report says so, because
+after a restart a report is needed most.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,8 @@ from pgflash.errors import UsageError
 from pgflash.model.moments import print_moment, read_moment
 from pgflash.model.snapshot import SnapshotHead, SnapshotStore, find_head, heads_around
 
-#: The ends of a period may be off by this, or by a tenth of what was asked for, without a finding.
+#: The ends of a period may be off by this, or by a tenth of the requested length, without a
+#: finding.
 OFF_MAX = timedelta(minutes=1)
 
 _Heads = Sequence[SnapshotHead]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
 """DB CPU: what was measured, and what samples of working sessions show beyond it.
 
-A session that samples saw at work, without an event, was on a processor or waiting for one.  From
-the seconds of those samples we subtract the measured processor time outside of file calls; a copy
-from the page cache is both a file call and processor time.  The remainder is first attributed to
-unseen use by sessions that ended, then to waiting for a processor.
+A session that samples show as active, without an event, was on a processor or waiting for one.
+From the seconds of those samples we subtract the measured processor time outside of file calls; a
+copy from the page cache is both a file call and processor time.  The remainder is first attributed
+to unseen use by sessions that ended, then to waiting for a processor.
 
 If more was measured than the samples can account for, beyond twice their error, the rest was used
 where a sample does not see work.  Either it was within a file call (copying, the kernel), whose
 wait already includes it; or no statement ran (answering a client, reading its next statement),
-which is not DB time.  It is shown apart.
+which is not DB time.  It is shown separately.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """DB time, and what it is made of.
 
-DB time is the time that sessions spent serving clients: at work or waiting, but not idle.  A
+DB time is the time that sessions spent serving clients: working or waiting, but not idle.  A
 composition lists its parts; the residual is the rest, so that parts and residual always add up to
 DB time.  The residual can be negative: sampled parts are estimates, and two clocks never agree.  A
 large residual is a finding.

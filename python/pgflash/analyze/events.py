@@ -2,8 +2,8 @@
 """The tables of DB time: its total, its events, its classes.
 
 Each is made from a Composition alone, so it works for the rows of any report that names events,
-waits and times.  Shares are of DB time; with the residual row, the rows that count add up to it;
-rows apart are shown for comparison and do not count.
+waits and times.  Shares are of DB time; with the residual row, the rows that count add up to it.
+Other rows are shown for comparison and do not count.
 """
 
 from collections.abc import Sequence

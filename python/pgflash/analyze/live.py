@@ -19,7 +19,7 @@ from pgflash.model.live import (
     Sample,
 )
 
-#: The first range begins at 0, which has no logarithm; this stands for its beginning.
+#: The first range begins at 0, which has no logarithm; this value is used instead.
 _LOWEST_US = 0.5
 
 #: A second rarely has more, and a page shows fewer.

@@ -10,12 +10,12 @@
     the rest      samples.
 
 Nothing is counted twice.  A sampled I/O event is dropped if its calls are timed.  A read from the
-page cache is processor time: if DB CPU was measured, the read is shown apart (cpu.py explains the
-rest).
+page cache is processor time: if DB CPU was measured, the read is shown separately (cpu.py explains
+the rest).
 
 A call that an io worker or io_uring of PostgreSQL 18 made for a session is the device's time; the
 session waits for only a part of it, and does other things meanwhile.  So the session's wait is the
-sampled one (AioIoCompletion, AioIoUringExecution), and the time of the calls is shown apart.
+sampled one (AioIoCompletion, AioIoUringExecution), and the time of the calls is shown separately.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Values that no table may print: a share above the whole, an amount below nothing.
 
-Sources that are right may still disagree: samples, the kernel's clock and PostgreSQL's are not
-read at the same moment, and a statement is booked when it ends, with what it took before the
-period.  The quotient of two of them can be more than 100 %.  Such a cell is left empty, and a
-finding names it, unless two clocks are enough to explain it.
+Sources that are right may still disagree: samples, the kernel's clock and PostgreSQL's are not read
+at the same moment, and a statement is counted when it ends, including its time before the period.
+The quotient of two of them can be more than 100 %.  Such a cell is left empty, and a finding names
+it, unless two clocks are enough to explain it.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, RowMark, Unit, plain
 
-#: Two clocks may disagree by this part of a time.
+#: Two clocks may differ by this part of a time.
 CLOCKS = 0.05
 _TINY = 1e-9
 #: Columns that may be below zero: a cache on a device slower than the disks costs time.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the rules behind the findings share.
+"""Common code of the rules behind the findings.
 
-What costs DB time is as serious as its share of it: a warning from a fifth on, unless there is next
-to no DB time.  What costs none, a fault or good news, is as serious as its rule says.
+A finding that costs DB time is as serious as its share of it: a warning from a fifth on, unless
+there is next to no DB time.  The rule decides how serious a finding is that costs none: a fault or
+good news.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pgflash.model.words import duration, percent
 #: A finding about a smaller share of DB time is a note.
 WARN_MIN = 0.2
 
-#: Fewer active sessions than this are no load.
+#: Fewer active sessions than this are not a load.
 SESSIONS_MIN = 0.05
 
 

@@ -12,9 +12,9 @@ from pgflash.model.snapshot import Value
 from pgflash.model.waits import FOREGROUND
 from pgflash.model.words import count, duration, percent, things, times
 
-#: Fewer look-ups than this say nothing about a cache.
+#: Fewer look-ups than this tell nothing about a cache.
 LOOKUPS_MIN = 1000
-#: A cache that answers less than so many times as fast as the disk is no gain.
+#: A cache that is less than so many times as fast as the disk brings no gain.
 FASTER_MIN = 1.1
 
 

@@ -15,7 +15,7 @@ from pgflash.model.awr import Severity
 from pgflash.model.waits import WaitClass
 from pgflash.model.words import count, duration, figure, listed, percent, size, things
 
-#: Fewer full-page images, or a smaller part of the WAL, are as it has to be.
+#: Fewer full-page images, or a smaller part of the WAL, are normal.
 IMAGES_PER_S_MIN = 10.0
 IMAGES_SHARE_MIN = 0.3
 #: Transactions without a freeze: autovacuum forces one at 0.2 billion, and 2.1 billion is the end.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
 """Convert samples to seconds.
 
-The sampler looks at all sessions at a steady pace.  For each minute it keeps how often it looked,
-how much time its looks stand for, and what it saw.  A session is in an event for as long as the
-looks that saw it there: an estimate with an error of about sqrt(looks).
+The sampler samples all sessions at a steady pace.  For each minute it keeps the number of samples,
+the time that they represent, and what they showed.  A session is in an event for the time of the
+samples that show it there: an estimate with an error of about sqrt(samples).
 
-Time without a look is unknown, not idle.  The figures state how much of the period was looked at
-(covered_s); the rest goes to the residual.
+Time without a sample is unknown, not idle.  The figures state how much of the period samples
+represent (covered_s); the rest goes to the residual.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +59,7 @@ class Sampled:
     minutes: tuple[Minute, ...]
     looks: int
     missed: int
-    #: How much of the period was looked at.
+    #: How much of the period samples represent.
     covered_s: float
 
     def seconds(self, waits: Iterable[SampledWait]) -> float:
@@ -75,7 +75,7 @@ class Sampled:
 def error_s(waits: Sequence[SampledWait]) -> float:
     """Return the standard error of some waits' total seconds.
 
-    Looks are assumed to be independent, so it is the error of a count: its square root.
+    Samples are assumed to be independent, so it is the error of a count: its square root.
     """
     samples = sum(wait.samples for wait in waits)
     return sum(wait.seconds for wait in waits) / sqrt(samples) if samples > 0 else 0.0

@@ -9,8 +9,8 @@ of client backends in excess of their statements.  Without that row the table wo
 It does not know where blocks came from.  The library counts that (pgflash_statements), and orders
 SQL by the time of reads from disk, and by blocks from flash.
 
-No version of PostgreSQL counts processor time by statement: the sampler tells how often sessions
-were seen at work on each.
+No version of PostgreSQL counts processor time by statement; the sampler counts how often sessions
+were active in each.
 
 pgflash's own statements are not ranked: they are among all others, and a note counts them.
 """
@@ -340,7 +340,7 @@ def sql_cpu(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) -> R
 
 
 def seconds_of(waits: Sequence[SampledWait]) -> float:
-    """Return the time that some samples stand for."""
+    """Return the time that some samples represent."""
     return sum(wait.seconds for wait in waits)
 
 

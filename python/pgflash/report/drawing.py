@@ -2,7 +2,7 @@
 """Draw charts: the colour of each meaning, a hatching or dashes for each series, and the legend.
 
 All static pages are drawn here.  Figures of others are pale and plain; ours have the colour of
-their meaning, and each its own hatching or dashes, so that no chart needs colour to be read.
+their meaning, and each has its own hatching or dashes, so every chart can be read without colour.
 """
 
 import statistics

@@ -75,7 +75,7 @@ class PrintedRow:
 
     cells: tuple[PrintedCell, ...]
     mark: RowMark
-    #: It names something of which there was nothing.
+    #: All of its numbers are zero.
     zero: bool = False
     #: Its own anchor, on a page.
     anchor: str = ""
@@ -95,7 +95,7 @@ class PrintedTable:
     key: tuple[int, ...]
     #: Rows that were left out at the end.
     rows_left_out: int
-    #: Rows that were left out since there was nothing of what they name.
+    #: Rows that were left out because all of their numbers are zero.
     zeros_left_out: int = 0
 
     @property
@@ -121,8 +121,8 @@ def print_table(
 ) -> PrintedTable:
     """Return the table's texts: at most this many first rows, and characters in a text.
 
-    Without SIGNS, which a page explains, nothing says where a number comes from.  ZEROS are rows
-    that name something of which there was nothing, OPTIONAL the columns that few people ask for.
+    Without SIGNS, which a page explains, the source of a number is not shown.  ZEROS are rows that
+    name something of which there was nothing, OPTIONAL the columns that few people ask for.
     """
     if not optional:
         table = _without_optional(table)
@@ -157,7 +157,7 @@ def print_table(
 def is_zero(row: Row, table: ReportTable) -> bool:
     """Tell whether a row says of something that there was nothing.
 
-    Rows that are moments or ranges stay: nothing is what they say then.
+    Rows for moments or ranges are kept: zero is their result.
     """
     if row.mark is not RowMark.PLAIN or table.columns[0].unit is not Unit.TEXT:
         return False

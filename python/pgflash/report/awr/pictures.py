@@ -20,7 +20,7 @@ from pgflash.report.printed import parse_time
 
 #: The column with the duration of a row in a table over time, in seconds.
 _LASTING = "elapsed_s"
-#: A larger number is an error somewhere, and would hide all others.
+#: A larger number must be an error, and would hide all others.
 _DRAWN_MAX = 1e15
 _NOT_DRAWN = frozenset(
     {"idle", "total", "all", *(str(c).casefold() for c in WaitClass if not c.counts)}

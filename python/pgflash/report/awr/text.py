@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A report as plain text, never wider than it may be: for terminals, logs and mail."""
+"""A report as plain text of limited width: for terminals, logs and mail."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
