@@ -35,10 +35,14 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include <stddef.h>
+
 #include "devices.h"
 #include "file.h"
 #include "geometry.h"
 #include "staging.h"
+
+#define CACHE_LINE 64
 
 static bool
 same_key(uint64_t a, uint64_t b)
@@ -46,6 +50,23 @@ same_key(uint64_t a, uint64_t b)
 	if (FC_BROKEN(FULL_KEY))
 		return (uint32_t) a == (uint32_t) b;
 	return a == b;
+}
+
+/*
+ * Begin to fetch so many bytes of a set.  Without this, the processor reads the
+ * keys line by line, and then waits for the meta word once more.
+ */
+static inline void
+prefetch_set(const FcSet *set, size_t size)
+{
+	const char *bytes = (const char *) set;
+
+	FC_ASSERT(size > 0 && size <= offsetof(FcSet, replacement_state));
+	for (size_t at = 0; at < size; at += CACHE_LINE)
+		__builtin_prefetch(bytes + at);
+
+	/* Sets do not begin at a line, so the last byte may be in one more. */
+	__builtin_prefetch(bytes + size - 1);
 }
 
 /* ---- look-ups ------------------------------------------------------------ */
@@ -56,6 +77,7 @@ find_in(const FcShared *shared, uint32_t number, uint64_t key, FcSeen *seen)
 	FcSet *set = fc_set(shared, number);
 	unsigned first = fc_first_way(number);
 
+	prefetch_set(set, offsetof(FcSet, replacement_state));
 	for (unsigned i = 0; i < FC_WAYS; i++)
 	{
 		unsigned way = (first + i) % FC_WAYS;
@@ -100,6 +122,13 @@ same_entry(uint64_t meta, const FcSeen *seen)
 	       meta ==
 	           fc_meta_as(seen->meta, FC_STAGED, fc_meta_high(seen->meta)) ||
 	       meta == fc_meta_as(seen->meta, FC_VALID, seen->crc);
+}
+
+void
+fc_index_prefetch(const FcShared *shared, uint64_t key)
+{
+	prefetch_set(fc_set(shared, fc_index_set_of(shared, key)),
+	             offsetof(FcSet, replacement_state));
 }
 
 bool
@@ -257,6 +286,7 @@ invalidate_in(FcCache *cache, uint64_t key, FcHome *home)
 	FcHeld held = FC_HELD_NOT;
 
 	FC_ASSERT(fc_key_file(key) != FC_FILE_NONE);
+	prefetch_set(set, offsetof(FcSet, meta));
 	home->generation = atomic_fetch_add(&set->generation, 1) + 1;
 	FC_POINT("set-generation-moved");
 	if (FC_BROKEN(INVALIDATE) ||

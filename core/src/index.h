@@ -129,6 +129,12 @@ typedef struct FcSeen
 	uint64_t meta;
 } FcSeen;
 
+/*
+ * Let the processor begin to fetch the memory that a look-up of the block will
+ * read.  This is a hint: nothing is looked at.
+ */
+extern void fc_index_prefetch(const FcShared *shared, uint64_t key);
+
 /* Find an entry that says where the block is. */
 extern bool fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen);
 

@@ -38,7 +38,28 @@
 /* More would push the processor's working data out of its own cache. */
 #define FETCH_PAGES_MAX 32
 
+/*
+ * In a run, the memory of so many look-ups is fetched ahead.  One to eight are
+ * equally good, more are worse.
+ */
+#define PREFETCH_BLOCKS 4
+
 /* ---- look-ups ------------------------------------------------------------ */
+
+void
+fc_read_prefetch(const FcCache *cache, const FcFile *file, uint32_t first,
+                 unsigned count)
+{
+	FC_ASSERT(count > 0);
+
+	/* The number may be outdated; then this fetches in vain. */
+	if (file->number == FC_FILE_NONE)
+		return;
+	if (count > PREFETCH_BLOCKS)
+		count = PREFETCH_BLOCKS;
+	for (unsigned i = 0; i < count; i++)
+		fc_index_prefetch(cache->shared, fc_key(file->number, first + i));
+}
 
 static bool
 may_serve(const FcCache *cache, const FcFile *file)
@@ -133,6 +154,16 @@ missed(FcCache *cache, const FcTicket *ticket)
 	atomic_fetch_add_explicit(&fc_files(cache->shared)[ticket->file].misses, 1,
 	                          memory_order_relaxed);
 	return FC_MISS;
+}
+
+/* The look-up of a run's block is next: fetch the memory of a later one. */
+static inline void
+prefetch_later(const FcCache *cache, const FcFile *file, uint32_t block,
+               unsigned left)
+{
+	FC_ASSERT(left > 0);
+	if (left > PREFETCH_BLOCKS)
+		fc_read_prefetch(cache, file, block + PREFETCH_BLOCKS, 1);
 }
 
 /* ---- runs ---------------------------------------------------------------- */
@@ -337,6 +368,7 @@ fc_read_blocks(FcCache *cache, const FcFile *file, uint32_t first,
 	begin_run(&run, cache, file, page, ticket, status);
 	for (unsigned i = 0; i < count; i++)
 	{
+		prefetch_later(cache, file, first + i, count - i);
 		if (find_block(&run, first + i, i))
 			run.block[run.found++] = (uint8_t) i;
 	}
@@ -360,6 +392,7 @@ find_run(Run *run, uint32_t first, unsigned count)
 	{
 		FcSeen *seen = &run->seen[run->found];
 
+		prefetch_later(cache, run->file, first + i, count - i);
 		if (!note_and_find(cache->shared, run->file, first + i, mode_word,
 		                   &run->ticket[i], seen) ||
 		    !fc_devices_slot_usable(cache, seen->slot))
@@ -466,6 +499,8 @@ fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
 	FC_ASSERT(count <= FC_AHEAD_BLOCKS_MAX);
 	for (uint32_t i = first; i != end && may_serve(cache, file); i++)
 	{
+		prefetch_later(cache, file, i, end - i);
+
 		/* A block in the ring is in memory already. */
 		if (!fc_index_find(cache->shared, fc_key(file->number, i),
 		                   &seen[found]) ||

@@ -512,10 +512,45 @@ test_configs(void)
 	   "memory that holds no cache is refused");
 }
 
+/* A hint may come with whatever a handle held long ago. */
+static void
+test_prefetches(void)
+{
+	static const uint32_t firsts[] = { 0, 3, 0x40000000, FC_BLOCKS_ALL - 1,
+		                               FC_BLOCKS_ALL };
+	Rig rig;
+
+	rig_open(&rig, 256, 64);
+
+	FcFile unknown = fc_file(file_id(7));
+	FcFile file = entered(&rig, 8);
+	FcFile stale = file;
+	size_t size = fc_cache_memory_size(&rig.cache);
+	void *before = malloc(size);
+
+	MUST(before != NULL && look(&rig, &file, 3) == FC_MISS);
+	MUST(put(&rig, &file, 3) == FC_OK);
+	fc_file_retire(&rig.cache, file_id(8));
+	file = entered(&rig, 8);
+	MUST(look(&rig, &file, 3) == FC_MISS && put(&rig, &file, 3) == FC_OK);
+	memcpy(before, rig.cache.shared, size);
+	for (size_t i = 0; i < sizeof(firsts) / sizeof(firsts[0]); i++)
+	{
+		fc_read_prefetch(&rig.cache, &unknown, firsts[i], 1);
+		fc_read_prefetch(&rig.cache, &stale, firsts[i], FC_RUN_BLOCKS_MAX);
+		fc_read_prefetch(&rig.cache, &file, firsts[i], FC_RUN_BLOCKS_MAX);
+	}
+	OK(memcmp(before, rig.cache.shared, size) == 0,
+	   "a prefetch changes nothing, of whatever file and blocks");
+	free(before);
+	rig_close(&rig);
+}
+
 int
 main(void)
 {
 	test_read_and_fill();
+	test_prefetches();
 	test_hits_can_be_verified();
 	test_slots_can_be_read();
 	test_fills_refused();

@@ -276,6 +276,14 @@ typedef struct FcTicket
 } FcTicket;
 
 /*
+ * A read of this run is about to ask: let the processor fetch what its first
+ * look-ups need meanwhile.  This is a hint that changes nothing, best given
+ * before a system call that has to come first.
+ */
+extern void fc_read_prefetch(const FcCache *cache, const FcFile *file,
+                             uint32_t first, unsigned count);
+
+/*
  * Read a block from flash into page (FC_BLOCK_SIZE bytes; any alignment).
  *
  * FC_OK	page holds the block.

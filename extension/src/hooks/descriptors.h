@@ -22,6 +22,7 @@ typedef struct OpenFile
 	uint8_t class;  /* a FileClass */
 	bool direct;    /* opened with O_DIRECT */
 	bool dead;      /* its file is unlinked: never serve it */
+	bool lacked;    /* the page cache did not have what was read last */
 	uint8_t stamps; /* when they are taken: see descriptors_stamps_at_once() */
 
 	/* A run of reads, each starting where the previous one ended. */

@@ -130,9 +130,21 @@ request_begin(const Call *call, OpenFile *entry, Run *run)
 	if (*runtime.is_walsender || !request_run(call, run))
 		return REQUEST_BYPASS;
 
+	/*
+	 * The memory of the look-up comes while the page cache is asked.  If that
+	 * is likely to have the blocks, it would come in vain, and starting the
+	 * system call waits for part of it: then later.
+	 */
+	bool early = entry->direct || entry->lacked;
+
+	if (early)
+		fc_read_prefetch(&runtime.cache, &entry->file, run->first, run->count);
 	run->bulk = scans_note(entry, run->first, run->count);
-	if (request_in_page_cache(call, entry))
+	entry->lacked = !request_in_page_cache(call, entry);
+	if (!entry->lacked)
 		return REQUEST_PAGE_CACHE;
+	if (!early)
+		fc_read_prefetch(&runtime.cache, &entry->file, run->first, run->count);
 
 	advice_requested(entry->file.id, run->first, run->count);
 	return descriptors_number(call->fd, entry) ? REQUEST_WANTED
