@@ -55,7 +55,7 @@ def two_versions(install: PgInstall, now: str) -> TwoVersions:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file anew: the old one may be shared with another copy, or loaded."""
+    """Replace a file instead of writing into it: another copy may share it, or a server run it."""
     path.unlink()
     path.write_bytes(content)
     path.chmod(0o755)
