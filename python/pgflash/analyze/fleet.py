@@ -6,11 +6,45 @@ from collections.abc import Mapping, Sequence
 
 from pgflash.model.fleet import (
     LEADING,
+    Fleet,
     FleetMember,
+    PatroniCluster,
     PatroniMember,
     ServerFacts,
     SettingDifference,
 )
+
+
+def side_by_side(
+    names: Sequence[str],
+    addresses: Sequence[str],
+    facts: Sequence[ServerFacts],
+    cluster: PatroniCluster | None,
+) -> Fleet:
+    """Return all members; those of a cluster are Patroni's, by their places."""
+    found = differences(
+        {name: one.settings for name, one in zip(names, facts, strict=True) if one.settings}
+    )
+    patronis = () if cluster is None else cluster.members
+    members = (
+        fleet_member(
+            one,
+            name=name,
+            address=address,
+            patroni=patronis[place] if place < len(patronis) else None,
+            lag_bytes=lag,
+            differs=differing(name, found),
+        )
+        for place, (name, address, one, lag) in enumerate(
+            zip(names, addresses, facts, lags(facts), strict=True)
+        )
+    )
+    return Fleet(
+        name="" if cluster is None else cluster.name,
+        url="" if cluster is None else cluster.url,
+        members=tuple(members),
+        differences=found,
+    )
 
 
 def fleet_member(

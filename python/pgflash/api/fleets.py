@@ -8,29 +8,25 @@ unplanned failover in the meantime happens as it would without us.
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pgflash.analyze.fleet import differences, differing, fleet_member, lags
-from pgflash.collect.member import is_host, member_dsn, read_member
+from pgflash.analyze.fleet import side_by_side
+from pgflash.collect.member import read_member
 from pgflash.collect.patroni import Patroni, PatroniAccess, PatroniError
+from pgflash.collect.servers import NamedServer, named_servers, patroni_server, read_servers
 from pgflash.collect.warm_tag import TAG, read_tag, write_tag
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.fleet import (
     Fleet,
     PatroniCluster,
-    PatroniMember,
     ServerFacts,
     Switchover,
     WarmTag,
 )
 from pgflash.model.words import duration, percent
 from pgflash.progress import Listener
-from pgflash.session import parse_dsn
 from pgflash.waiting import wait_until
 
-#: Servers that are asked at the same time.
-_AT_ONCE = 8
 #: Seconds between two looks at a candidate.
 LOOK_S = 2.0
 #: A member that is tagged as warm keeps the tag until it is this much colder.
@@ -63,17 +59,22 @@ def fleet_status(
         raise UsageError("name the URL of a Patroni or servers, not both")
     if patroni:
         cluster = Patroni(patroni, access).cluster()
-        facts = _read_all([_dsn_of(one, dsn) for one in cluster.members])
-        names = [one.name for one in cluster.members]
-        addresses = [_address(one) for one in cluster.members]
-        return _fleet(names, addresses, facts, cluster)
+        return _fleet([patroni_server(one, dsn) for one in cluster.members], cluster)
     if not dsns:
         raise UsageError(
             "no server was named",
             hint="Name a Patroni with --patroni URL, or each server with --dsn.",
         )
-    addresses = [_address_in(one) for one in dsns]
-    return _fleet(_distinct(addresses), addresses, _read_all(list(dsns)), None)
+    return _fleet(named_servers(dsns), None)
+
+
+def _fleet(servers: Sequence[NamedServer], cluster: PatroniCluster | None) -> Fleet:
+    return side_by_side(
+        [one.name for one in servers],
+        [one.address for one in servers],
+        read_servers(servers),
+        cluster,
+    )
 
 
 def fleet_switchover(
@@ -136,7 +137,7 @@ def _look(
     if candidate:
         _check_candidate(cluster, candidate)
     able = [one for one in cluster.candidates if candidate in {"", one.name}]
-    facts = _read_all([_dsn_of(one, dsn) for one in able])
+    facts = read_servers([patroni_server(one, dsn) for one in able])
     asked = list(zip(able, facts, strict=True))
     known = [(one.warmth, by.name) for by, one in asked if one.warmth is not None]
     if not known:
@@ -236,81 +237,3 @@ def _is_warm(facts: ServerFacts, when_warm: float, *, was_warm: bool) -> tuple[b
         return False, _why_unknown(facts)
     limit = when_warm - _TAG_MARGIN if was_warm else when_warm
     return facts.warmth >= limit, f"{percent(facts.warmth)} warm"
-
-
-def _read_all(dsns: Sequence[str | ServerFacts]) -> list[ServerFacts]:
-    """Return what servers say of themselves, asked at the same time."""
-
-    def read(one: str | ServerFacts) -> ServerFacts:
-        return one if isinstance(one, ServerFacts) else read_member(one)
-
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        return list(pool.map(read, dsns))
-
-
-def _dsn_of(member: PatroniMember, dsn: str | None) -> str | ServerFacts:
-    """Return how a member is connected to, or why it is not."""
-    if not member.host or not member.port:
-        return ServerFacts(problem="Patroni does not know the address of its server")
-    if not is_host(member.host):
-        return ServerFacts(problem="the address that Patroni has is not one of a host")
-    return member_dsn(dsn, member.host, member.port)
-
-
-def _address(member: PatroniMember) -> str:
-    if not member.host:
-        return ""
-    host = f"[{member.host}]" if ":" in member.host else member.host
-    return f"{host}:{member.port}"
-
-
-def _address_in(dsn: str) -> str:
-    """Return where a connection string leads, as far as it says so."""
-    parts = parse_dsn(dsn)
-    if "host" not in parts and "hostaddr" not in parts:
-        return str(parts.get("service") or "local")
-    host = str(parts.get("host") or parts["hostaddr"])
-    return f"{host}:{parts['port']}" if "port" in parts else host
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names of which no two are the same, by numbers behind the later ones."""
-    found: list[str] = []
-    for name in names:
-        number = 2
-        one = name
-        while one in found:
-            one, number = f"{name} ({number})", number + 1
-        found.append(one)
-    return found
-
-
-def _fleet(
-    names: Sequence[str],
-    addresses: Sequence[str],
-    facts: Sequence[ServerFacts],
-    cluster: PatroniCluster | None,
-) -> Fleet:
-    found = differences(
-        {name: one.settings for name, one in zip(names, facts, strict=True) if one.settings}
-    )
-    of_patroni = [None] * len(names) if cluster is None else cluster.members
-    members = (
-        fleet_member(
-            one,
-            name=name,
-            address=address,
-            patroni=patroni,
-            lag_bytes=lag,
-            differs=differing(name, found),
-        )
-        for name, address, one, patroni, lag in zip(
-            names, addresses, facts, of_patroni, lags(facts), strict=True
-        )
-    )
-    return Fleet(
-        name="" if cluster is None else cluster.name,
-        url="" if cluster is None else cluster.url,
-        members=tuple(members),
-        differences=found,
-    )
