@@ -15,6 +15,10 @@ from definitions.parts import with_parts
 
 GUIDE = ROOT / "docs/guide/monitoring.md"
 
+_INSTANCE = "{{ $labels.instance }}"
+#: Where pgflash serve watches several servers.
+_MEMBER = "{{ with $labels.member }} ({{ . }}){{ end }}"
+
 
 def generated() -> dict[Path, str]:
     """Return the rules for Prometheus and for its operator, and the guide with its runbook."""
@@ -49,7 +53,7 @@ def _rule(name: str, facts: Mapping[str, str]) -> dict[str, Any]:
         "for": facts["for"],
         "labels": {"severity": facts["severity"]},
         "annotations": {
-            "summary": facts["summary"],
+            "summary": facts["summary"].replace(_INSTANCE, f"{_INSTANCE}{_MEMBER}"),
             "description": facts["means"],
             "runbook": facts["todo"],
             "guide": f"docs/guide/monitoring.md#{name.lower()}",

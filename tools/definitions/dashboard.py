@@ -102,7 +102,7 @@ def _panel(number: int, panel: Mapping[str, Any], place: Mapping[str, int]) -> d
             "refId": chr(ord("A") + index),
             "datasource": _SOURCE,
             "expr": " ".join(line["expr"].split()).replace("SELECT", SELECT).replace("RATE", RATE),
-            "legendFormat": f"{{{{instance}}}} {line['legend']}".strip(),
+            "legendFormat": f"{{{{instance}}}} {{{{member}}}} {line['legend']}".strip(),
         }
         for index, line in enumerate(panel["lines"])
     ]

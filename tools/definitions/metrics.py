@@ -56,6 +56,8 @@ def _in_python(declared: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f'        column="{column}",\n'
         if prefix := facts.get("columns"):
             yield f'        columns="{prefix}",\n'
+        if facts.get("shared"):
+            yield "        shared=True,\n"
         text = python_string(facts["help"], indent=8, before=len("help="))
         yield f"        help={text},\n    ),\n"
     yield ")\n"

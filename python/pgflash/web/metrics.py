@@ -9,6 +9,9 @@ unknown.
 The same metrics are read by other exporters with the queries in share/pgflash/monitoring, which are
 generated from the same declarations.
 
+Of several servers, each point has a label with the name of its server, MEMBER, except where it
+belongs to pgflash serve itself.
+
 Counters are the server's own, since it started; a scraper computes rates from them, and recognizes
 a restart.  Units are base units and part of the name.  Metrics are declared in
 definitions/metrics.toml; those that are columns of pgflash_cache are declared with the view.  A
@@ -53,6 +56,9 @@ class Facts:
     cpu_s: float
 
 
+#: Of a server that is not read.
+NOTHING = Facts(live=False, server=None, reading=None, waited_s={}, viewers=0, cpu_s=0.0)
+
 #: Suffix, labels, value.
 Point = tuple[str, Mapping[str, str], float]
 
@@ -70,6 +76,8 @@ class Metric:
     column: str = ""
     #: It has a point for each column of pgflash_cache that begins so.
     columns: str = ""
+    #: It is pgflash serve's own, whatever servers it watches.
+    shared: bool = False
 
     def points(self, facts: Facts) -> Iterable[Point]:
         """Return the points there are."""
@@ -100,11 +108,15 @@ _SUFFIXES = {Kind.COUNTER: "_total", Kind.INFO: "_info"}
 _OLD_KINDS = {Kind.INFO: Kind.GAUGE, Kind.STATESET: Kind.GAUGE}
 
 
-def render(facts: Facts, form: str) -> str:
-    """Return the text."""
+#: The label that tells several servers apart.
+MEMBER = "member"
+
+
+def render(facts: Facts | Mapping[str, Facts], form: str) -> str:
+    """Return the text: about one server, or about several by their names."""
     lines = []
     for metric in METRICS:
-        points = list(metric.points(facts))
+        points = list(_all_points(metric, facts))
         if points:
             lines += _head(metric) if form == OPENMETRICS else _old_head(metric)
             lines.extend(
@@ -113,6 +125,17 @@ def render(facts: Facts, form: str) -> str:
                 if form == TEXT or suffix != "_count" or _has_sum(points, labels)
             )
     return "\n".join([*lines, "# EOF", ""] if form == OPENMETRICS else [*lines, ""])
+
+
+def _all_points(metric: Metric, facts: Facts | Mapping[str, Facts]) -> Iterator[Point]:
+    if isinstance(facts, Facts):
+        yield from metric.points(facts)
+    elif metric.shared:
+        yield from metric.points(next(iter(facts.values()), NOTHING))
+    else:
+        for name, of_one in facts.items():
+            for suffix, labels, value in metric.points(of_one):
+                yield suffix, {MEMBER: name, **labels}, value
 
 
 def _head(metric: Metric) -> list[str]:
@@ -400,6 +423,7 @@ METRICS = (
         name="pgflash_collector_cpu_seconds",
         kind=Kind.COUNTER,
         unit="seconds",
+        shared=True,
         help="Processor time used by pgflash serve.",
     ),
     Metric(

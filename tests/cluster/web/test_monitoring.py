@@ -479,7 +479,7 @@ def shown_by(
     for target in panel["targets"]:
         expr = target["expr"].replace(RATE, f"{window_ms}ms").replace(SELECT, "")
         for labels, value in one.query(expr.replace("{,", "{"), at_s=end_s + 0.05):
-            legend = target["legendFormat"].replace("{{instance}}", "").strip()
+            legend = target["legendFormat"].replace("{{instance}} {{member}}", "").strip()
             for name, text in labels.items():
                 legend = legend.replace(f"{{{{{name}}}}}", text)
             if not math.isnan(value):

@@ -151,6 +151,29 @@ def test_histograms_run_up_to_their_count_and_sum() -> None:
     assert found["pgflash_wal_sync_latency_seconds_count"] == {"": 2}
 
 
+def test_several_servers_are_told_apart_by_a_label() -> None:
+    silent = replace(FACTS, live=False, server=None, reading=None, waited_s={})
+    found = parsed(render_as({'db"1': FACTS, "db2": silent}, OPENMETRICS))
+    one, other = 'member="db\\"1"', 'member="db2"'
+    assert found["pgflash_up"] == {one: 1, other: 0}
+    assert found["pgflash_cache_hits_total"] == {one: 5}
+    # pgflash serve is one process, whatever it watches.
+    assert found["pgflash_collector_cpu_seconds_total"] == {"": 0.5}
+    # Without the label, each is told as if it were alone.
+    alone = {
+        name: points
+        for name, points in parsed(render(FACTS)).items()
+        if name not in ("pgflash_collector_cpu_seconds_total", "pgflash_up")
+        and "viewers" not in name
+        and "age" not in name
+    }
+    for name, points in alone.items():
+        apart = {f"{one},{labels}" if labels else one: value for labels, value in points.items()}
+        assert found[name] == apart
+    assert promtool_complaints(render_as({'db"1': FACTS, "db2": silent}, TEXT)) == ""
+    assert parsed(render_as({}, OPENMETRICS)) == {"pgflash_collector_cpu_seconds_total": {"": 0}}
+
+
 def test_what_is_odd_in_a_label_is_escaped() -> None:
     text = render(FACTS)
     assert 'extension_version="0.1\\"\\\\\\n<script>"' in text
