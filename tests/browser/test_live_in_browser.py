@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from pgflash.collect.servers import NamedServer
+from pgflash.live.fleet import LiveFleet, Sighting
+from pgflash.model.fleet import PatroniCluster, PatroniMember
 from pgflash.model.live import Sample
 from pgflash.model.words import figure as in_words
 from pgflash.model.words import sentence
@@ -27,7 +31,7 @@ from pgflash_lab.store import Store, write_run
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, until
 from support.runs import whole_run
-from support.served import served
+from support.served import served, served_fleet
 from support.tab import (
     Finger,
     Tab,
@@ -853,3 +857,71 @@ def test_two_pages_on_one_machine_do_not_sign_each_other_out(browser: "Browser")
             page.reload()
             assert page.locator("h1").inner_text() == "Performance"
         context.close()
+
+
+class Turning:
+    """Two names of one server, and one that does not answer; who leads is the test's word."""
+
+    def __init__(self, dsn: str, lost: str) -> None:
+        self.leader = "alpha"
+        self._servers = [
+            NamedServer(name=name, address=f"{name}:5432", dsn=one)
+            for name, one in (("alpha", dsn), ("beta", dsn), (EVIL, lost))
+        ]
+
+    def __call__(self) -> Sighting:
+        members = tuple(
+            PatroniMember(
+                name=one.name,
+                role="leader" if one.name == self.leader else "replica",
+                state="running",
+            )
+            for one in self._servers
+        )
+        cluster = PatroniCluster(url="http://db1:8008", name="main", members=members)
+        return Sighting(servers=self._servers, cluster=cluster)
+
+
+def test_the_overview_leads_to_each_server_and_the_leaders_page_follows_a_failover(
+    browser: "Browser", watched: Watched, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    lost = make_conninfo(host=str(tmp_path_factory.mktemp("none")), dbname="app")
+    turning = Turning(watched.cached.server.conninfo(), lost)
+    fleet = LiveFleet(turning, interval_s=INTERVAL_S, look_s=0.1)
+    with served_fleet(fleet) as site:
+        tab = Tab(browser, f"http://127.0.0.1:{site.port}", color_scheme="dark")
+        page = tab.page
+        try:
+            until(lambda: all(one in site.ask("/").text for one in ("<svg", "No answer yet")))
+            tab.open("/", width=400)
+            # The table is made again while a viewer looks at it.
+            page.evaluate("document.querySelector('#members').replaceChildren()")
+            page.evaluate("import('/static/refresh.js').then(made => made.refresh())")
+            assert page.locator("#members tr").count() == 3
+            assert EVIL in page.locator("#members").inner_text()
+            assert page.title() == "Overview – pgflash"
+            assert page.evaluate("document.documentElement.scrollWidth") <= 400
+            assert page.locator("#lead").inner_text().startswith("alpha leads since before ")
+            assert serious(page) == []
+            page.get_by_role("link", name="beta", exact=True).click()
+            page.wait_for_url("**/server/beta/")
+            tab.alive()
+            assert page.locator("h1").inner_text() == "Performance of beta"
+            assert page.locator("#sessions canvas").is_visible()
+            assert serious(page) == []
+            now, _counts = watched.counted()
+            with page.expect_response("**/server/beta/live/details?*") as asked:
+                mark(page, now - 9, now)
+            assert asked.value.ok
+            page.get_by_role("link", name="Overview", exact=True).click()
+            page.get_by_role("link", name="The leader's page").click()
+            tab.alive()
+            assert page.locator("h1").inner_text() == "Performance of alpha"
+            turning.leader = "beta"
+            page.locator("h1", has_text="Performance of beta").wait_for()
+            tab.alive()
+            assert page.locator("#lead").inner_text().endswith("; before, alpha did.")
+            assert "beta leads since" in page.locator("#notice").inner_text()
+            assert [one for one in tab.complaints if not EXPECTED.search(one)] == []
+        finally:
+            tab.context.close()

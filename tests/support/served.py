@@ -5,13 +5,15 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pgflash.live.collector import Collector
+from pgflash.live.fleet import LiveFleet, NamedByUser
 from pgflash.live.ring import Ring
+from pgflash.model.fleet import FleetMember
 from pgflash.web.app import make_app
 from pgflash.web.door import Door, Limits
 from pgflash.web.security import Policy, make_policy
@@ -34,11 +36,10 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """A page that is served."""
+class Site:
+    """A site that is served."""
 
     port: int
-    collector: Collector
     door: Door
 
     def ask(
@@ -69,16 +70,42 @@ class Served:
         return found
 
     @contextlib.contextmanager
-    def stream(self, *, last: str = "") -> Iterator[http.client.HTTPResponse]:
-        """Open the stream of events."""
+    def stream(self, *, last: str = "", root: str = "") -> Iterator[http.client.HTTPResponse]:
+        """Open the stream of events of the server below ROOT."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
-        connection.request("GET", "/live/events", headers={"Last-Event-ID": last} if last else {})
+        connection.request(
+            "GET", f"{root}/live/events", headers={"Last-Event-ID": last} if last else {}
+        )
         answer = connection.getresponse()
         try:
             yield answer
         finally:
             answer.close()
             connection.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served(Site):
+    """The pages of a server."""
+
+    collector: Collector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedFleet(Site):
+    """The pages of several servers."""
+
+    fleet: LiveFleet
+
+    def member(self, name: str) -> FleetMember:
+        """Return what is shown of a server."""
+        (found,) = (one for one in self.fleet.view.fleet.members if one.name == name)
+        return found
+
+    def root(self, name: str) -> str:
+        """Return what the addresses of a server begin with."""
+        (found,) = (one for one in self.fleet.view.members if one.server.name == name)
+        return f"/server/{found.key}"
 
 
 def events(stream: http.client.HTTPResponse) -> Iterator[dict[str, str]]:
@@ -106,16 +133,37 @@ def served(
     limits: Limits | None = None,
 ) -> Iterator[Served]:
     """Serve the page of a DSN's server; by default there is no server."""
-    listener = listen("127.0.0.1", 0)
     collector = Collector(dsn, Ring(), interval_s=interval_s)
-    app = make_app(collector, policy or make_policy("127.0.0.1", token=token), store=store)
+    policy = policy or make_policy("127.0.0.1", token=token)
+    with _served(collector, policy, store, limits) as (port, door):
+        yield Served(port=port, collector=collector, door=door)
+
+
+@contextlib.contextmanager
+def served_fleet(
+    watched: LiveFleet | Sequence[str], *, token: str = "", interval_s: float = 0.1
+) -> Iterator[ServedFleet]:
+    """Serve the pages of a fleet, or of the servers of connection strings."""
+    if not isinstance(watched, LiveFleet):
+        watched = LiveFleet(NamedByUser(watched), interval_s=interval_s)
+    policy = make_policy("127.0.0.1", token=token)
+    with _served(watched, policy, Path("/nowhere"), None) as (port, door):
+        yield ServedFleet(port=port, fleet=watched, door=door)
+
+
+@contextlib.contextmanager
+def _served(
+    watched: Collector | LiveFleet, policy: Policy, store: Path, limits: Limits | None
+) -> Iterator[tuple[int, Door]]:
+    listener = listen("127.0.0.1", 0)
+    app = make_app(watched, policy, store=store)
     door = Door(limits or Limits())
     server = make_server(app, door)
     thread = threading.Thread(target=lambda: server.run(sockets=[listener]))
     thread.start()
     until(lambda: server.started)
     try:
-        yield Served(port=int(listener.getsockname()[1]), collector=collector, door=door)
+        yield int(listener.getsockname()[1]), door
     finally:
         server.should_exit = True
         thread.join(PATIENCE_S)

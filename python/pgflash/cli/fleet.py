@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash fleet: the servers of a cluster side by side, and a switchover to a warm one."""
 
-import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 import click
 
@@ -31,13 +29,12 @@ from pgflash.cli.output import (
     say_item,
     say_table,
 )
+from pgflash.cli.patroni import patroni_access_options, patroni_option
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.fleet import Fleet, FleetMember
 from pgflash.model.words import NOTHING, percent
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _COLUMNS = (
     "name",
@@ -69,66 +66,6 @@ _WARM = click.option(
 )
 
 
-def _access_options(function: _Function) -> _Function:
-    """Give a command the options that say how Patroni is reached; it gets them as one."""
-
-    @functools.wraps(function)
-    def reached(
-        *arguments: object,
-        auth: Path | None,
-        ca: Path | None,
-        certificate: Path | None,
-        key: Path | None,
-        **others: object,
-    ) -> object:
-        access = api.read_patroni_access(auth, ca=ca, certificate=certificate, key=key)
-        return function(*arguments, access=access, **others)
-
-    options = (
-        click.option(
-            "--patroni-auth",
-            "auth",
-            metavar="FILE",
-            type=_FILE,
-            help="File with one line NAME:PASSWORD, for what Patroni protects (default: "
-            "PATRONI_RESTAPI_USERNAME and PATRONI_RESTAPI_PASSWORD).",
-        ),
-        click.option(
-            "--patroni-ca",
-            "ca",
-            metavar="FILE",
-            type=_FILE,
-            help="Certificates of the authority that signed Patroni's (default: the system's).",
-        ),
-        click.option(
-            "--patroni-cert",
-            "certificate",
-            metavar="FILE",
-            type=_FILE,
-            help="Certificate to show to Patroni, if it asks for one.",
-        ),
-        click.option(
-            "--patroni-key", "key", metavar="FILE", type=_FILE, help="Key of this certificate."
-        ),
-    )
-    command = reached
-    for option in reversed(options):
-        command = option(command)
-    return cast(_Function, command)
-
-
-def _patroni_option(*, required: bool) -> Callable[[_Function], _Function]:
-    return click.option(
-        "--patroni",
-        "urls",
-        metavar="URL",
-        multiple=True,
-        required=required,
-        help="REST API of a member's Patroni, such as http://db1:8008; may be given again: the "
-        "first that answers is asked.",
-    )
-
-
 @click.group(
     "fleet",
     epilog=examples(
@@ -150,12 +87,12 @@ def fleet_command() -> None:
         "pgflash fleet status --dsn 'host=db1 dbname=app' --dsn 'host=db2 dbname=app'",
     ),
 )
-@_patroni_option(required=False)
+@patroni_option(required=False)
 @members_option(
     "With --patroni: database and role of its members. Without: a server, to be given for each.",
     multiple=True,
 )
-@_access_options
+@patroni_access_options
 @form_option()
 @paged_option
 def status_command(
@@ -197,7 +134,7 @@ def status_command(
         "--patroni-auth api.txt --candidate db2 --yes",
     ),
 )
-@_patroni_option(required=True)
+@patroni_option(required=True)
 @members_option("Database and role of the members.")
 @_WARM
 @click.option(
@@ -215,7 +152,7 @@ def status_command(
     help="Give up after this time.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_access_options
+@patroni_access_options
 def switchover_command(
     *,
     urls: tuple[str, ...],
@@ -273,7 +210,7 @@ def switchover_command(
     callback=duration_of,
     help="Repeat, for example every 10s, until Ctrl-C.",
 )
-@_access_options
+@patroni_access_options
 def tag_command(
     *,
     path: Path,

@@ -53,11 +53,15 @@ def form_option(
     )
 
 
-def dsn_option(what: str = "Database") -> Callable[[_Function], _Function]:
+def dsn_option(
+    what: str = "Database", *, multiple: bool = False
+) -> Callable[[_Function], _Function]:
     """Return the options that name a server, as psql has them; the command gets one dsn.
 
-    WHAT says what is there.
+    WHAT says what is there.  If -d may be given again (MULTIPLE), the command gets dsns, and the
+    other options are for each of them.
     """
+    again = "; may be given again" if multiple else ""
     options = (
         click.option(
             "-d",
@@ -65,7 +69,9 @@ def dsn_option(what: str = "Database") -> Callable[[_Function], _Function]:
             "--dsn",
             "dsn",
             metavar="NAME|DSN",
-            help=f"{what}: a name, libpq connection string or URI (default: PGDATABASE, ...).",
+            multiple=multiple,
+            help=f"{what}: a name, libpq connection string or URI (default: PGDATABASE, ...)"
+            f"{again}.",
         ),
         click.option(
             "-h", "--host", metavar="HOST", help="Host name or socket directory of the server."
@@ -78,7 +84,7 @@ def dsn_option(what: str = "Database") -> Callable[[_Function], _Function]:
         @functools.wraps(function)
         def connected(
             *arguments: object,
-            dsn: str | None,
+            dsn: str | tuple[str, ...] | None,
             host: str | None,
             port: str | None,
             username: str | None,
@@ -86,7 +92,9 @@ def dsn_option(what: str = "Database") -> Callable[[_Function], _Function]:
         ) -> object:
             named = {"host": host, "port": port, "user": username}
             _configure_libpq(click.get_current_context())
-            return function(*arguments, dsn=_dsn(dsn, named), **others)
+            if not isinstance(dsn, tuple):
+                return function(*arguments, dsn=_dsn(dsn, named), **others)
+            return function(*arguments, dsns=_dsns(dsn, named), **others)
 
         command = connected
         for option in reversed(options):
@@ -118,10 +126,7 @@ def members_option(text: str, *, multiple: bool = False) -> Callable[[_Function]
         ) -> object:
             _configure_libpq(click.get_current_context())
             named = dsn if isinstance(dsn, tuple) else (dsn,)
-            dsns = (_dsn(one, {"user": username}) for one in named or (None,))
-            return function(
-                *arguments, dsns=tuple(one for one in dsns if one is not None), **others
-            )
+            return function(*arguments, dsns=_dsns(named, {"user": username}), **others)
 
         command = connected
         for option in reversed(options):
@@ -137,6 +142,12 @@ def _configure_libpq(context: click.Context) -> None:
         if variable not in os.environ:
             os.environ[variable] = value
             context.call_on_close(partial(os.environ.pop, variable, None))
+
+
+def _dsns(dsns: Sequence[str | None], named: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Return a connection string for each; none if nothing is named."""
+    found = (_dsn(one, named) for one in dsns or (None,))
+    return tuple(one for one in found if one is not None)
 
 
 def _dsn(dsn: str | None, named: Mapping[str, str | None]) -> str | None:

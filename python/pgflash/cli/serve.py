@@ -8,8 +8,10 @@ from pathlib import Path
 
 import click
 
+from pgflash import api
 from pgflash.cli.options import dsn_option, examples
 from pgflash.cli.output import say
+from pgflash.cli.patroni import patroni_access_options, patroni_option
 from pgflash.errors import PgflashError, UsageError
 from pgflash.web.tokens import default_file, token_of
 
@@ -33,9 +35,13 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
     epilog=examples(
         "pgflash serve --dsn dbname=app",
         "pgflash serve --listen 0.0.0.0:8432 --allowed-host db1.example.org",
+        "pgflash serve --dsn 'host=db1 dbname=app' --dsn 'host=db2 dbname=app'",
+        "pgflash serve --patroni http://db1:8008 --patroni http://db2:8008 -d app -U watcher",
     ),
 )
-@dsn_option()
+@dsn_option(multiple=True)
+@patroni_option(required=False)
+@patroni_access_options
 @click.option(
     "--listen",
     "place",
@@ -49,7 +55,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
     "--token-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="File with the token, created if it does not exist (default: the token in "
-    "{TOKEN_VARIABLE}, or ~/.config/pgflash/token).",
+    f"{TOKEN_VARIABLE}, or ~/.config/pgflash/token).",
 )
 @click.option(
     "--no-token",
@@ -76,7 +82,9 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
 )
 def serve_command(
     *,
-    dsn: str | None,
+    dsns: tuple[str, ...],
+    urls: tuple[str, ...],
+    access: api.PatroniAccess,
     place: tuple[str, int],
     token_file: Path | None,
     no_token: bool,
@@ -90,12 +98,16 @@ def serve_command(
     and lists what is missing.  It changes nothing, except that the report of a selected range may
     take a snapshot.  Ctrl-C ends it.
 
+    With several --dsn, or --patroni, it watches several servers: an overview shows them side by
+    side and who leads since when, and each has its own page.  With --patroni, they are those that
+    Patroni lists, connected to as by 'pgflash fleet status'; -d names their database.
+
     Viewers need a token.  It is printed on a terminal, and stored in a file that only you can
     read.
     """
     try:
         from pgflash.web.security import make_policy
-        from pgflash.web.serve import serve
+        from pgflash.web.serve import serve, to_watch
     except ModuleNotFoundError as error:
         raise PgflashError(
             f'"{error.name}" is not installed',
@@ -105,6 +117,7 @@ def serve_command(
         raise UsageError("--no-token and --token-file are one too many")
     address, port = place
     token, where = ("", "") if no_token else _token(token_file)
+    watched = to_watch(dsns, patroni=urls, access=access)
     policy = make_policy(address, token=token, names=names, https=https)
 
     def ready(url: str) -> None:
@@ -117,7 +130,7 @@ def serve_command(
             _say(f"it requires the token that is stored in {where}")
 
     serve(
-        dsn or "",
+        watched,
         address=address,
         port=port,
         policy=policy,

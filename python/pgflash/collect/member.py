@@ -111,6 +111,12 @@ def read_member(dsn: str) -> ServerFacts:
         return ServerFacts(problem=error.message)
 
 
+def ask_member(connection: Connection) -> ServerFacts:
+    """Return what a server says of itself, over a session that others use, too."""
+    with said("ask about the server"):
+        return _facts(connection)
+
+
 def _facts(connection: Connection) -> ServerFacts:
     row = connection.execute(_SERVER).fetchone()
     assert row is not None

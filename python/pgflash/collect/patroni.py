@@ -24,6 +24,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -105,6 +106,14 @@ def _read_auth(path: Path) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """A member that became the leader."""
+
+    leader: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Base:
     """A URL that the user named."""
 
@@ -173,6 +182,20 @@ class Patroni:
         if answer.status != http.client.OK:
             raise _refused(base, answer)
         return _cluster(base, _document(base, answer))
+
+    def last_promotion(self) -> Promotion | None:
+        """Return who became leader last, and when, if the cluster's history has both."""
+        _base, answer = self._first_answer("/history")
+        try:
+            lines = json.loads(answer.body)
+            # Timeline, LSN, reason, time and, since Patroni 2.1, the name of the new leader.
+            _timeline, _lsn, _reason, at, name = lines[-1]
+            moment = datetime.fromisoformat(at)
+        except (ValueError, TypeError, LookupError, RecursionError):
+            return None
+        if answer.status != http.client.OK or moment.tzinfo is None:
+            return None
+        return Promotion(leader=_text(name), at=moment)
 
     def tags(self) -> Mapping[str, str]:
         """Return the tags of the member behind the URL, as Patroni works with them now."""
@@ -378,7 +401,10 @@ def _tags(found: object) -> Mapping[str, str]:
 
 
 def _text(value: object) -> str:
-    return value[:_TEXT_MAX] if isinstance(value, str) else ""
+    """Return a text that can be written as UTF-8: JSON may have half a character."""
+    if not isinstance(value, str):
+        return ""
+    return value[:_TEXT_MAX].encode(errors="replace").decode()
 
 
 def _whole(value: object) -> int | None:

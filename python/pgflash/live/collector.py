@@ -9,6 +9,10 @@ Without a viewer it reads only every ten seconds; the first viewer makes it read
 A server that has stopped answering blocks this thread, but not the viewers: `status` uses the
 caller's clock to report that the last reading is late.
 
+One of several servers is also asked, every five seconds, what it says of itself beside the others
+(fleet.py).  All collectors of a process ask at the same moments, so that what they are told can be
+compared.
+
 Locking: fields that others read are replaced whole, by this thread only.
 """
 
@@ -28,6 +32,7 @@ from pgflash.live.notices import changes
 from pgflash.live.ring import Ring
 from pgflash.live.segments import EVERY, Segments
 from pgflash.live.tables import headline
+from pgflash.model.fleet import ServerFacts
 from pgflash.model.live import FileChange, LiveServer, Reading
 from pgflash.model.moments import print_clock
 from pgflash.model.words import duration, sentence
@@ -42,6 +47,8 @@ LATE_S = 5.0
 #: How often the server is asked again what it is.
 LOOK_AGAIN_S = 30.0
 BACKOFF_MAX_S = 10.0
+#: Servers of a fleet say what they are at each multiple of this, and without viewers less often.
+FACTS_EVERY_S = 5.0
 #: Looks at files may take at most one part in this many of the time.
 FILES_PART = 500
 
@@ -61,6 +68,14 @@ class Status:
 
 def _waiting(state: str, words: str) -> Status:
     return Status(state=state, sentence=words, page=words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a server said of itself, and when, by the monotonic clock."""
+
+    at_s: float
+    facts: ServerFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,21 +118,27 @@ class Collector:
         connect: Callable[[str], Connection] = connect,
         reader: Callable[[Connection], Reader] = LiveReader,
         files: Callable[[Connection], FilesReader] = FileReader,
+        facts: Callable[[Connection], ServerFacts] | None = None,
     ) -> None:
-        """Read the server of a DSN into a ring."""
+        """Read the server of a DSN into a ring; FACTS is for one of several servers."""
         self.ring = ring
         self.server: LiveServer | None = None
         self.newest: Reading | None = None
         #: Database time by wait class, since this collector was created.
         self.waited_s: dict[str, float] = {}
         self.segments = Segments()
+        #: The newest facts of this session.
+        self.told: Told | None = None
         self.dsn = dsn
         self._interval_s = interval_s
         self._connect = connect
         self._reader = reader
         self._files = files
+        self._facts = facts
+        self._facts_s = 0.0
         #: Notices to be sent with the next reading, which has the server's time.
         self._untold: list[str] = []
+        self._retired: Status | None = None
         self._status = _waiting("connecting", "Connecting to the server.")
         self._stop = threading.Event()
         self._wake = threading.Event()
@@ -139,9 +160,17 @@ class Collector:
         if self._thread.ident is not None:
             self._thread.join(wait_s)
 
+    def retire(self, sentence: str) -> None:
+        """Stop reading for good, without waiting for the server, and say why."""
+        self._retired = _waiting("lost", sentence)
+        self.ring.append("status", lambda _number: self._retired)
+        self.stop(wait_s=0.0)
+
     @property
     def status(self) -> Status:
         """Return the state of the connection now."""
+        if self._retired is not None:
+            return self._retired
         status, newest = self._status, self.newest
         if status.state == "live" and newest is not None:
             age_s = time.monotonic() - newest.monotonic_s
@@ -195,6 +224,7 @@ class Collector:
                 self._say(self._lost(error))
             except Exception as error:
                 self._say(_waiting("lost", f"unexpected {type(error).__name__}: {error}"))
+            self.told = None
             self._stop.wait(wait_s)
             wait_s = min(2 * wait_s, BACKOFF_MAX_S)
 
@@ -223,6 +253,7 @@ class Collector:
             # The first look returns all files, and takes longer than any other.
             files_part = 0
             self.segments.forget()
+            self._facts_s = 0.0
             while not self._stop.is_set():
                 reading = reader.read()
                 self._publish(before, reading)
@@ -240,10 +271,43 @@ class Collector:
                     if reader.look_again():
                         self._introduce(reader.server)
                 next_s = max(next_s + self._pace_s(), now_s)
-                self._wake.wait(max(next_s - time.monotonic(), 0))
-                if self._wake.is_set():
-                    self._wake.clear()
+                if self._wakes_before(next_s, connection):
                     next_s = time.monotonic()
+                if self._has_changed_its_role(reader.server):
+                    again_s = time.monotonic()
+
+    def _wakes_before(self, next_s: float, connection: Connection) -> bool:
+        """Wait for the next reading, and meanwhile ask for facts; return whether we were woken."""
+        while True:
+            asks = self._facts is not None and self._facts_s < next_s
+            due_s = self._facts_s if asks else next_s
+            if self._wake.wait(max(due_s - time.monotonic(), 0)):
+                self._wake.clear()
+                return True
+            if not asks:
+                return False
+            self._ask_for_facts(connection)
+
+    def _ask_for_facts(self, connection: Connection) -> None:
+        assert self._facts is not None
+        at_s = time.monotonic()
+        every_s = max(FACTS_EVERY_S, self._pace_s())
+        self._facts_s = (math.floor(at_s / every_s) + 1) * every_s
+        try:
+            facts = self._facts(connection)
+        except PgflashError as error:
+            if connection.broken:
+                raise
+            facts = ServerFacts(problem=error.message)
+        self.told = Told(at_s=at_s, facts=facts)
+
+    def _has_changed_its_role(self, server: LiveServer) -> bool:
+        told = self.told
+        return (
+            told is not None
+            and told.facts.in_recovery is not None
+            and told.facts.in_recovery != server.in_recovery
+        )
 
     def _look_at_files(
         self, connection: Connection, files: FilesReader, server: LiveServer, reading: Reading

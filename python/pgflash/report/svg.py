@@ -29,6 +29,8 @@ _TIME_STEPS_S = (
 )  # fmt: skip
 #: Width of a chart that fills the page, and of one that has a place beside another.
 WIDE, NARROW = 880, 430
+#: Width and height of a chart in a row of a table.
+_SMALL = (160, 36)
 #: Approximate number of steps on an axis, and the most marks on a logarithmic one.
 _STEPS = 5
 _MARKS_MAX = 9
@@ -253,6 +255,20 @@ def lines(
             name = _element("title", one.name)
             drawn.append(_element("path", name, d=path, **_line_look(one)))
     return _picture(frame, title, drawn)
+
+
+def small(spans: Sequence[Span], series: Series, *, highest: float, title: str) -> Markup:
+    """Draw one area without axes, for a row of a table; HIGHEST is where its scale ends."""
+    across = _Axis(low=spans[0][0], high=spans[-1][1])
+    width, height = _SMALL
+    frame = _Frame(
+        width=width, height=height, across=across, upright=_Axis(high=highest or 1.0),
+        left=0, right=0, top=1, bottom=1,
+    )  # fmt: skip
+    ceiling = [value or 0.0 for value in series.values]
+    path = _area(frame, spans, [0.0] * len(spans), ceiling, series.values)
+    base = _element("path", d=f"M0,{height - 0.5} H{width}", stroke=FAINT)
+    return _picture(frame, title, [_element("path", d=path, fill=series.colour), base])
 
 
 def columns(prefix: str, labels: Sequence[str], series: Sequence[Series], *, title: str) -> Markup:

@@ -1,111 +1,60 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The routes: pages made here, data for scripts, metrics, and logging in.
+"""The site: the pages of one server or of several, metrics, and logging in.
 
 GET changes nothing.  The Guard has already decided who may ask; each page's template escapes what
-it shows.  All viewers wait for the collector's messages on one bell, which the collector's thread
-rings in the event loop.
+it shows.  All viewers of a server wait for its collector's messages on one bell, which the
+collector's thread rings in the event loop.
+
+One server is at the root.  Several have an overview there, and each its pages at an address of its
+own (server_pages.py).  Which servers there are may change at any time: so a request looks up its
+server, and the pages of one that is gone are closed at the next request.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import jinja2
-import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import (
-    HTMLResponse,
-    PlainTextResponse,
-    RedirectResponse,
-    Response,
-    StreamingResponse,
-)
-from starlette.routing import Mount, Route
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from pgflash.errors import PgflashError, UsageError
-from pgflash.live.collector import Collector, Status
-from pgflash.live.ring import Message
-from pgflash.model.live import Focus
-from pgflash.model.words import duration, sentence
-from pgflash.web import metrics, pages
-from pgflash.web.data import Data
-from pgflash.web.details import (
-    ALL,
-    CACHE_KEPT_S,
-    WAITING_MAX,
-    BusyError,
-    Details,
-    TooOftenError,
-    read_focus,
-    read_times,
-)
+from pgflash.errors import PgflashError
+from pgflash.live.collector import Collector
+from pgflash.live.fleet import SERVERS_MAX, LiveFleet, Member
+from pgflash.model.words import sentence
+from pgflash.web import metrics
+from pgflash.web.details import WAITING_EACH_MAX, WAITING_MAX
 from pgflash.web.guests import GuestPage, guest_pages
+from pgflash.web.overview import KEPT_S, overview
 from pgflash.web.security import SESSION_S, Doorman, Guard, Policy
+from pgflash.web.server_pages import GET, POST, Handler, ServerPages, code_of, form_of, root_of
 
 _HERE = Path(__file__).parent
 
 STREAMS_MAX = 100
 #: For answers that do not need the server: files, shutting down.
 THREADS = 4
-#: A stream sends something at least this often, so that a proxy does not cut it.
-BEAT_S = 5.0
-
 _NO_SUCH_PAGE = "There is no such page."
 
 
-class Bell:
-    """Wakes, from any thread, all who wait in the event loop."""
+class _Site:
+    """What all pages share."""
 
-    def __init__(self) -> None:
-        """Make a bell that does not ring in a loop yet."""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._event = asyncio.Event()
-
-    def hang(self) -> None:
-        """Ring in the current loop from now on."""
-        self._loop = asyncio.get_running_loop()
-
-    def ring(self) -> None:
-        """Wake all who wait; before the loop runs, nobody waits."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake)
-
-    def _wake(self) -> None:
-        event, self._event = self._event, asyncio.Event()
-        event.set()
-
-    async def wait(self, timeout_s: float) -> None:
-        """Wait for the next ring, or until the timeout."""
-        event = self._event
-        try:
-            await asyncio.wait_for(event.wait(), timeout_s)
-        except TimeoutError:
-            return
-
-
-class _Routes:
-    """What the routes share."""
-
-    def __init__(self, collector: Collector, doorman: Doorman, guests: Sequence[GuestPage]) -> None:
-        self.collector = collector
+    def __init__(self, doorman: Doorman, guests: Sequence[GuestPage]) -> None:
         self.doorman = doorman
-        self.details = Details(collector.dsn, segments=collector.segments)
-        self.data = Data(collector, self.details)
-        self.bell = Bell()
+        self.guests = guests
         self.streams = 0
-        #: Until when the page of the flash cache may be reused, and the page: it is the same for
-        #: all.
-        self._flash: tuple[float, bytes | memoryview] = (0.0, b"")
         self._templates = jinja2.Environment(
             loader=jinja2.ChoiceLoader(
                 [
@@ -120,184 +69,79 @@ class _Routes:
             autoescape=True,
             undefined=jinja2.StrictUndefined,
         )
-        self._templates.globals["menu"] = (
-            ("Performance", "/"),
-            ("Blocking", "/blocking"),
-            ("Flash cache", "/cache"),
-            *((guest.title, guest.path) for guest in guests),
-        )
 
-    def page(self, name: str, code: int = 200, **values: object) -> Response:
-        values["signed_in"] = self.doorman.policy.token is not None
-        return HTMLResponse(self._templates.get_template(name).render(**values), status_code=code)
+    # ---- the servers
+
+    async def begin(self) -> None:
+        """Begin to watch."""
+        raise NotImplementedError
+
+    async def end(self) -> None:
+        """Stop watching."""
+        raise NotImplementedError
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes of the servers' pages."""
+        raise NotImplementedError
+
+    def leads_to(self, request: Request, pages: ServerPages) -> bool:
+        """Whether a request's address still means this server."""
+        raise NotImplementedError
+
+    def about(self) -> dict[str, object]:
+        """Return what pages show of all servers."""
+        raise NotImplementedError
+
+    def facts(self) -> metrics.Facts | dict[str, metrics.Facts]:
+        """Return the data for metrics: of one server, or of each by its name."""
+        raise NotImplementedError
 
     # ---- pages
 
-    async def performance(self, request: Request) -> Response:
-        self.collector.asked()
-        query = request.query_params
-        begin, end = (query.get(name, "")[:40] for name in ("from", "to"))
-        focus, code, error = ALL, 200, ""
-        try:
-            focus = read_focus(query)
-        except PgflashError as why:
-            error, code = f"{sentence(why.message)}.", _code(why)
-        values = pages.performance(self.collector, begin=begin, end=end, focus=focus)
-        try:
-            if (begin or end) and not error:
-                values |= pages.marked(await self._time_range(begin, end, focus))
-            if not focus.is_all and self.collector.server is not None:
-                found = await asyncio.to_thread(self.details.about, self.collector.server, focus)
-                values["about"] = msgspec.json.decode(found)
-        except PgflashError as why:
-            error, code = f"{sentence(why.message)}.", _code(why)
-        return self.page("performance.html", code, **{**values, "error": error})
+    def page(self, request: Request, name: str, code: int = 200, **values: object) -> Response:
+        """Return a page, which may be about one of several servers: its MEMBER."""
+        root = root_of(request)
+        about = {"member": "", **self.about(), **values}
+        about |= {
+            "root": root,
+            "menu": self.menu(root),
+            "signed_in": self.doorman.policy.token is not None,
+        }
+        return HTMLResponse(self._templates.get_template(name).render(**about), status_code=code)
 
-    async def blocking(self, _request: Request) -> Response:
-        self.collector.asked()
-        server, rows, error = self.collector.server, [], ""
-        if server is not None:
-            try:
-                rows = msgspec.json.decode(await asyncio.to_thread(self.details.blocking, server))
-            except PgflashError as found:
-                error = f"{sentence(found.message)}."
-        values = pages.standing(self.collector)
-        return self.page(
-            "blocking.html",
-            200,
-            **values,
-            place="Blocking",
-            blocked=rows,
-            error=error,
-            duration=duration,
+    def menu(self, root: str) -> tuple[tuple[str, str], ...]:
+        """Return titles and addresses of the pages, on one of a server at a root."""
+        return (
+            ("Performance", f"{root}/"),
+            ("Blocking", f"{root}/blocking"),
+            ("Flash cache", f"{root}/cache"),
+            *((guest.title, guest.path) for guest in self.guests),
         )
 
-    async def flash(self, _request: Request) -> Response:
-        self.collector.asked()
-        until_s, body = self._flash
-        if time.monotonic() >= until_s:
-            body = (await self._made_flash()).body
-            self._flash = (time.monotonic() + CACHE_KEPT_S, body)
-        return HTMLResponse(body)
+    def guest(self, guest: GuestPage) -> Handler:
+        """Return the handler of a guest's page."""
 
-    async def _made_flash(self) -> Response:
-        server, view, error = self.collector.server, None, ""
-        if server is not None:
-            try:
-                view = msgspec.json.decode(await asyncio.to_thread(self.details.cache, server))
-            except PgflashError as found:
-                error = f"{sentence(found.message)}."
-        return self.page("cache.html", 200, **pages.flash(self.collector, view, error=error))
-
-    def guest(self, guest: GuestPage) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(_request: Request) -> Response:
+        async def answer(request: Request) -> Response:
             contents = await asyncio.to_thread(guest.contents)
-            return self.page(guest.template, 200, place=guest.title, **contents)
+            return self.page(request, guest.template, 200, place=guest.title, **contents)
 
         return answer
 
-    # ---- data
-
-    async def samples(self, request: Request) -> Response:
-        """Answer with the messages after a number: for the start of a page, and for polling."""
-        self.collector.asked()
-        ring = self.collector.ring
-        messages, gap = ring.after(self._after(request.query_params.get("after", "")))
-        head = msgspec.json.encode(
-            {
-                "epoch": ring.epoch,
-                "next": ring.newest,
-                "gap": gap,
-                "status": self.collector.status,
-                "server": self.collector.server,
-            }
-        )
-        body = b'%s,"messages":[%s]}' % (head[:-1], b",".join(map(_framed, messages)))
-        return Response(body, media_type="application/json")
-
-    async def events(self, request: Request) -> Response:
-        """Answer with a stream of messages, starting after the last one that the viewer had."""
-        word = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        number = self._after(word)
+    def stream_begins(self) -> None:
+        """Count a stream, or refuse it."""
         if self.streams >= STREAMS_MAX:
             raise HTTPException(503, f"{STREAMS_MAX} viewers are watching already.")
-        self.streams += 1  # count at once: other requests may follow
-        return _Stream(self._stream(number), self._stream_ended)
+        self.streams += 1
 
-    def _stream_ended(self) -> None:
+    def stream_ends(self) -> None:
+        """Count one less."""
         self.streams -= 1
 
-    async def _stream(self, number: int) -> AsyncIterator[bytes]:
-        ring = self.collector.ring
-        said: Status | None = None
-        with self.collector.watched():
-            yield b"retry: 2000\n\n"
-            while True:
-                messages, gap = ring.after(number)
-                if gap and number:
-                    yield b"event: gap\ndata: {}\n\n"
-                for message in messages:
-                    number = message.number
-                    yield _event(ring.epoch, message)
-                status = self.collector.status
-                if status != said:
-                    said = status
-                    yield b"event: status\ndata: %s\n\n" % msgspec.json.encode(status)
-                elif not messages:
-                    yield b": still here\n\n"
-                if ring.newest <= number:
-                    await self.bell.wait(BEAT_S)
-
-    def _after(self, word: str) -> int:
-        """Return the number in EPOCH-NUMBER; 0 if it is from another process, or nothing."""
-        epoch, _dash, number = word.partition("-")
-        if not word:
-            return 0
-        if len(number) > 18 or not number.isdecimal() or not number.isascii():
-            raise HTTPException(400, "after is EPOCH-NUMBER, as an event's id is.")
-        return int(number) if epoch == self.collector.ring.epoch else 0
-
-    async def time_range(self, request: Request) -> Response:
-        """Answer with what sessions did in a time range."""
-        query = request.query_params
-        focus = read_focus(query)
-        body = await self._time_range(query.get("from", ""), query.get("to", ""), focus)
-        return Response(body, media_type="application/json")
-
-    async def _time_range(self, begin: str, end: str, focus: Focus) -> bytes:
-        times = read_times(begin, end)
-        server = self.collector.server
-        if server is None:
-            raise BusyError(self.collector.status.page)
-        return await asyncio.to_thread(self.details.time_range, server, *times, focus)
-
-    async def report(self, request: Request) -> Response:
-        """Answer with the report of a range, as a file: it contains styles, which no page may."""
-        form = _form(await request.body())
-        # A viewer whose request is refused returns to the marked range.
-        request.state.back = {name: form.get(name, "")[:40] for name in ("from", "to")}
-        begin, end = read_times(form.get("from", ""), form.get("to", ""))
-        earlier = _seconds(form.get("earlier_s", "")) if "earlier_s" in form else None
-        text = await asyncio.to_thread(self.details.report, begin, end, earlier=earlier)
-        name = "pgflash-report.html" if earlier is None else "pgflash-compare.html"
-        return HTMLResponse(text, headers={"content-disposition": f'attachment; filename="{name}"'})
-
     async def metrics(self, request: Request) -> Response:
-        self.collector.asked()
         form = metrics.accepted(request.headers.get("accept", ""))
-        text = metrics.render(
-            metrics.Facts(
-                live=self.collector.status.state == "live",
-                server=self.collector.server,
-                reading=self.collector.newest,
-                waited_s=self.collector.waited_s,
-                viewers=self.collector.viewers,
-                cpu_s=time.process_time(),
-            ),
-            form,
-        )
         return Response(
-            text, headers={"content-type": metrics.CONTENT_TYPES[form], "vary": "Accept"}
+            metrics.render(self.facts(), form),
+            headers={"content-type": metrics.CONTENT_TYPES[form], "vary": "Accept"},
         )
 
     async def health(self, _request: Request) -> Response:
@@ -308,12 +152,14 @@ class _Routes:
     async def refused(self, request: Request, error: Exception) -> Response:
         """Answer with one sentence, without repeating the request."""
         if isinstance(error, PgflashError):
-            return self._refusal(request, _code(error), error.message, error.hint)
+            return self._refusal(request, code_of(error), error.message, error.hint)
         if isinstance(error, ClientDisconnect):  # the rest did not arrive, or is too long
             return self._refusal(request, 413, "This request is too long or incomplete.")
         if not isinstance(error, HTTPException):
             return self._refusal(request, 500, "An internal error occurred.")
-        said = _NO_SUCH_PAGE if error.status_code == 404 else str(error.detail)
+        said = str(error.detail)
+        if error.status_code == 404:
+            said = getattr(request.state, "unknown", _NO_SUCH_PAGE)
         answer = self._refusal(request, error.status_code, said)
         answer.headers.update(error.headers or {})
         return answer
@@ -324,31 +170,36 @@ class _Routes:
             lines = [f"{line}\n" for line in (said, hint) if line]
             return PlainTextResponse("".join(lines), status_code=code)
         back = {name: word for name, word in getattr(request.state, "back", {}).items() if word}
+        root = root_of(request)
+        unknown = hasattr(request.state, "unknown")
         return self.page(
+            request,
             "refused.html",
             code,
             place="",
+            title="Server not available" if unknown else "Report not available",
             sentence=f"{sentence(said.removesuffix('.'))}.",
             hint=hint,
-            back=f"/?{urlencode(back)}" if back else "/",
+            back="/" if unknown else f"{root}/?{urlencode(back)}" if back else f"{root}/",
+            back_title="Overview" if unknown else "Performance page",
         )
 
     # ---- logging in
 
-    async def login_page(self, _request: Request) -> Response:
+    async def login_page(self, request: Request) -> Response:
         if self.doorman.policy.token is None:
             return RedirectResponse("/", status_code=303)
-        return self.page("login.html", sentence="")
+        return self.page(request, "login.html", sentence="")
 
     async def login(self, request: Request) -> Response:
         if self.doorman.policy.token is None:
             return RedirectResponse("/", status_code=303)
-        form = _form(await request.body())
+        form = form_of(await request.body())
         if not self.doorman.knows(form.get("token", "").strip()):
             if not self.doorman.may_try_again():
                 said = "Too many wrong tokens: wait a second."
-                return self.page("login.html", 429, sentence=said)
-            return self.page("login.html", 403, sentence="Wrong token.")
+                return self.page(request, "login.html", 429, sentence=said)
+            return self.page(request, "login.html", 403, sentence="Wrong token.")
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(
             self.doorman.cookie,
@@ -375,112 +226,211 @@ class _Files(StaticFiles):
         return ("", None) if "\0" in path else super().lookup_path(path)
 
 
-class _Stream(StreamingResponse):
-    """A stream of events that reports its end, whether it had begun or not."""
+class _OneServer(_Site):
+    """The pages of one server are the site."""
 
-    def __init__(self, content: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
-        super().__init__(content, media_type="text/event-stream")
-        self._ended = ended
+    def __init__(self, collector: Collector, doorman: Doorman, guests: Sequence[GuestPage]) -> None:
+        super().__init__(doorman, guests)
+        self._collector = collector
+        self._pages = ServerPages(collector, self)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # From ASGI 2.4 on, starlette waits for a write to fail when a client has gone, and with
-        # uvicorn 0.32 none ever does.  To an older server it listens.
-        listened = {**scope, "asgi": {**scope.get("asgi", {}), "spec_version": "2.3"}}
-        try:
-            await super().__call__(listened, receive, send)
-        finally:
-            self._ended()
+    async def begin(self) -> None:
+        self._pages.open()
+        self._collector.start()
+
+    async def end(self) -> None:
+        await asyncio.to_thread(self._collector.stop)
+        await asyncio.to_thread(self._pages.close)
+
+    def routes(self) -> list[BaseRoute]:
+        return _server_routes(lambda _request: self._pages)
+
+    def leads_to(self, _request: Request, _pages: ServerPages) -> bool:
+        return True
+
+    def about(self) -> dict[str, object]:
+        return {"sentence_of_all": ""}
+
+    def facts(self) -> metrics.Facts:
+        self._collector.asked()
+        return _facts(self._collector)
 
 
-def _seconds(word: str) -> timedelta:
-    """Return how much earlier the range for a comparison is."""
-    if not word.isascii() or not word.isdecimal() or not 1 <= len(word) <= 8 or int(word) == 0:
-        raise UsageError("earlier_s is a number of seconds")
-    return timedelta(seconds=int(word))
+class _ManyServers(_Site):
+    """An overview, and the pages of each server."""
+
+    def __init__(self, fleet: LiveFleet, doorman: Doorman, guests: Sequence[GuestPage]) -> None:
+        super().__init__(doorman, guests)
+        self._fleet = fleet
+        self._pages: dict[str, ServerPages] = {}
+        self._overview: tuple[float, bytes | memoryview] = (0.0, b"")
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    async def begin(self) -> None:
+        self._fleet.start()
+
+    async def end(self) -> None:
+        await asyncio.to_thread(self._fleet.stop)
+        for one in self._pages.values():
+            await asyncio.to_thread(one.close)
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route("/", self.overview, methods=["GET"]),
+            Mount("/server/{server}", routes=_server_routes(self._named)),
+            Mount("/leader", routes=_server_routes(self._leading)),
+        ]
+
+    def menu(self, root: str) -> tuple[tuple[str, str], ...]:
+        pages = super().menu(root)
+        return (("Overview", "/"), *(pages if root else pages[_PAGES:]))
+
+    def about(self) -> dict[str, object]:
+        return {"sentence_of_all": self._fleet.view.sentence}
+
+    def leads_to(self, request: Request, pages: ServerPages) -> bool:
+        key = request.path_params.get("server")
+        member = self._fleet.view.leader if key is None else self._fleet.member(key)
+        return member is not None and member.gone_at is None and member.collector is pages.collector
+
+    async def overview(self, request: Request) -> Response:
+        """Answer with all servers side by side."""
+        self._fleet.asked()
+        until_s, body = self._overview
+        if time.monotonic() >= until_s:
+            values = await asyncio.to_thread(overview, self._fleet.view)
+            body = self.page(request, "overview.html", 200, **values).body
+            self._overview = (time.monotonic() + KEPT_S, body)
+        return HTMLResponse(body)
+
+    def _named(self, request: Request) -> ServerPages:
+        member = self._fleet.member(request.path_params["server"])
+        if member is None:
+            request.state.unknown = "There is no such server, or not any more."
+            raise HTTPException(404)
+        return self._pages_of(request, member)
+
+    def _leading(self, request: Request) -> ServerPages:
+        member = self._fleet.view.leader
+        if member is None:
+            request.state.unknown = "It is not known which of the servers leads."
+            raise HTTPException(404)
+        return self._pages_of(request, member)
+
+    def _pages_of(self, request: Request, member: Member) -> ServerPages:
+        """Return the pages of a server; close those of servers that are not watched any more."""
+        view = self._fleet.view
+        watched = {one.key: one.collector for one in view.members if one.gone_at is None}
+        for key, one in list(self._pages.items()):
+            if watched.get(key) is not one.collector:
+                del self._pages[key]
+                task = asyncio.ensure_future(asyncio.to_thread(one.close))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        if member.collector is None or member.gone_at is not None:
+            request.state.unknown = f"{sentence(member.facts(view.at).problem)}."
+            raise HTTPException(404)
+        if member.key not in self._pages:
+            made = ServerPages(
+                member.collector, self, name=member.server.name, waiting_max=WAITING_EACH_MAX
+            )
+            made.open()
+            self._pages[member.key] = made
+        return self._pages[member.key]
+
+    def facts(self) -> dict[str, metrics.Facts]:
+        self._fleet.asked()
+        return {one.server.name: _facts_of(one) for one in self._fleet.view.members}
 
 
-def _form(body: bytes) -> dict[str, str]:
-    """Return the fields of a form as sent by browsers."""
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+#: Of a server.
+_PAGES = 3
 
 
-def _event(epoch: str, message: Message) -> bytes:
-    return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (
-        epoch.encode(),
-        message.number,
-        message.kind.encode(),
-        message.data,
+def _facts_of(member: Member) -> metrics.Facts:
+    """Return the data of a member; one that is not read has no more than that it is down."""
+    if member.collector is not None and member.gone_at is None:
+        return _facts(member.collector)
+    return replace(metrics.NOTHING, cpu_s=time.process_time())
+
+
+def _facts(collector: Collector) -> metrics.Facts:
+    return metrics.Facts(
+        live=collector.status.state == "live",
+        server=collector.server,
+        reading=collector.newest,
+        waited_s=collector.waited_s,
+        viewers=collector.viewers,
+        cpu_s=time.process_time(),
     )
 
 
-def _framed(message: Message) -> bytes:
-    return b'{"number":%d,"kind":"%s","data":%s}' % (
-        message.number,
-        message.kind.encode(),
-        message.data,
-    )
+def _server_routes(find: Callable[[Request], ServerPages]) -> list[BaseRoute]:
+    """Return the routes of a server's pages; FIND returns the pages that a request means."""
 
+    def route(path: str, handler: Callable[[ServerPages], Handler], method: str) -> Route:
+        async def answer(request: Request) -> Response:
+            return await handler(find(request))(request)
 
-def _code(error: PgflashError) -> int:
-    codes = {UsageError: 400, TooOftenError: 429, BusyError: 503}
-    return next((code for kind, code in codes.items() if isinstance(error, kind)), 409)
+        return Route(path, answer, methods=[method])
+
+    return [
+        *(route(path, handler, "GET") for path, handler in GET),
+        *(route(path, handler, "POST") for path, handler in POST),
+    ]
 
 
 #: The folder for the pages of other distributions, unless told otherwise.
 STORE = Path("out")
 
 
-def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> ASGIApp:
-    """Return the application: guarded, and starting and stopping the collector with itself."""
+def make_app(watched: Collector | LiveFleet, policy: Policy, *, store: Path = STORE) -> ASGIApp:
+    """Return the application: guarded, and starting and stopping what is watched with itself."""
     guests = guest_pages(store)
-    routes = _Routes(collector, Doorman(policy), guests)
+    doorman = Doorman(policy)
+    is_one = isinstance(watched, Collector)
+    # Each request that waits for a server holds a thread; other requests need some, too.
+    waiting = WAITING_MAX if is_one else SERVERS_MAX * WAITING_EACH_MAX
+    site: _Site = (
+        _OneServer(watched, doorman, guests)
+        if isinstance(watched, Collector)
+        else _ManyServers(watched, doorman, guests)
+    )
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        # Each request that waits for the server holds a thread; other requests need some, too.
-        threads = ThreadPoolExecutor(WAITING_MAX + THREADS, thread_name_prefix="pgflash ask")
+        threads = ThreadPoolExecutor(waiting + THREADS, thread_name_prefix="pgflash ask")
         asyncio.get_running_loop().set_default_executor(threads)
-        routes.bell.hang()
-        collector.ring.listen(routes.bell.ring)
-        collector.start()
+        await site.begin()
         try:
             yield
         finally:
-            collector.ring.forget(routes.bell.ring)
-            await asyncio.to_thread(collector.stop)
-            await asyncio.to_thread(routes.details.stop)
+            await site.end()
 
     get: list[tuple[str, Callable[..., object]]] = [
-        ("/", routes.performance),
-        ("/blocking", routes.blocking),
-        ("/cache", routes.flash),
-        ("/live/samples", routes.samples),
-        ("/live/events", routes.events),
-        ("/live/details", routes.time_range),
-        *routes.data.routes(),
-        *((guest.path, routes.guest(guest)) for guest in guests),
+        *((guest.path, site.guest(guest)) for guest in guests),
         *(route for guest in guests for route in guest.routes),
-        ("/metrics", routes.metrics),
-        ("/health", routes.health),
-        ("/login", routes.login_page),
+        ("/metrics", site.metrics),
+        ("/health", site.health),
+        ("/login", site.login_page),
     ]
     post: list[tuple[str, Callable[..., object]]] = [
-        ("/login", routes.login),
-        ("/logout", routes.logout),
-        ("/report", routes.report),
+        ("/login", site.login),
+        ("/logout", site.logout),
     ]
     app = Starlette(
         routes=[
+            *site.routes(),
             *(Route(path, route, methods=["GET"]) for path, route in get),
             *(Route(path, route, methods=["POST"]) for path, route in post),
             Mount("/static", _Files(directory=_HERE / "static")),
         ],
         exception_handlers={
-            HTTPException: routes.refused,
-            PgflashError: routes.refused,
-            ClientDisconnect: routes.refused,
-            Exception: routes.refused,
+            HTTPException: site.refused,
+            PgflashError: site.refused,
+            ClientDisconnect: site.refused,
+            Exception: site.refused,
         },
         lifespan=lifespan,
     )
-    return Guard(app, routes.doorman, files=[guest.files for guest in guests if guest.files])
+    return Guard(app, doorman, files=[guest.files for guest in guests if guest.files])

@@ -5,7 +5,6 @@ Blocking work is done in a thread; the application turns a refusal into a senten
 """
 
 import asyncio
-from collections.abc import Callable
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -31,13 +30,6 @@ class Data:
         if server is None:
             raise HTTPException(503, self._collector.status.page)
         return server
-
-    def routes(self) -> list[tuple[str, Callable[..., object]]]:
-        """Return paths and their handlers."""
-        return [
-            ("/live/cache", self.cache),
-            ("/live/history", self.history),
-        ]
 
     async def cache(self, _request: Request) -> Response:
         """Answer with the contents of the flash cache."""

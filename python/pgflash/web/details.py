@@ -65,6 +65,8 @@ TAKEN_EVERY_S = 60.0
 TAKEN_A_DAY = 144
 #: How many requests may wait for their turn; further ones are refused.
 WAITING_MAX = 20
+#: The same for each of several servers: one that does not answer must not hold up the others.
+WAITING_EACH_MAX = 8
 
 _YEARS = range(2000, 2200)
 
@@ -126,6 +128,7 @@ class Details:
         dsn: str,
         *,
         segments: Segments | None = None,
+        waiting_max: int = WAITING_MAX,
         connect: Callable[[str], Connection] = connect,
     ) -> None:
         """Use the server of a DSN; connect at the first request."""
@@ -134,7 +137,7 @@ class Details:
         self._connect = connect
         self._connection: Connection | None = None
         self._turn = threading.Lock()
-        self._seats = threading.Semaphore(WAITING_MAX)
+        self._seats = threading.Semaphore(waiting_max)
         self._stopped = False
         self._may_take_s = 0.0
         self._pace = Pace()

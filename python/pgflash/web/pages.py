@@ -55,8 +55,13 @@ def standing(collector: Collector) -> dict[str, object]:
     }
 
 
-def performance(collector: Collector, *, begin: str, end: str, focus: Focus) -> dict[str, object]:
-    """Return the contents of the Performance page; marked() adds the range's own tables."""
+def performance(
+    collector: Collector, *, begin: str, end: str, focus: Focus, root: str = ""
+) -> dict[str, object]:
+    """Return the contents of the Performance page; marked() adds the range's own tables.
+
+    ROOT is what its server's addresses begin with.
+    """
     sample, plain = newest_sample(collector.ring)
     live = collector.status.state == "live"
     drawn = figures.performance(sample, collector.server)
@@ -65,7 +70,7 @@ def performance(collector: Collector, *, begin: str, end: str, focus: Focus) -> 
     facts = tables(sample) if sample is not None and live and focus.is_all else ()
     times = {name: word for name, word in (("from", begin), ("to", end)) if word}
     chosen = {one.name: getattr(focus, one.name) for one in fields(Focus)}
-    address = partial(_address, times, {name: word for name, word in chosen.items() if word})
+    address = partial(_address, root, times, {name: word for name, word in chosen.items() if word})
     return {
         **standing(collector),
         "place": "Performance",
@@ -106,7 +111,9 @@ _TITLES = {
 }
 
 
-def _address(times: Mapping[str, str], chosen: Mapping[str, str], name: str, word: str) -> str:
+def _address(
+    root: str, times: Mapping[str, str], chosen: Mapping[str, str], name: str, word: str
+) -> str:
     """Return the address of a page that is about something else, too; without a word, no more.
 
     Nothing tells which relation a session waits for: a page about a relation is about nothing else.
@@ -114,7 +121,7 @@ def _address(times: Mapping[str, str], chosen: Mapping[str, str], name: str, wor
     apart = name == "relation"
     kept = {one: of for one, of in chosen.items() if not apart and one not in ("relation", name)}
     words = {**times, **kept, name: word}
-    return f"/?{urlencode({one: of for one, of in words.items() if of})}"
+    return f"{root}/?{urlencode({one: of for one, of in words.items() if of})}"
 
 
 def marked(answer: bytes) -> dict[str, object]:

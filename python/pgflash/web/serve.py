@@ -5,15 +5,17 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from pgflash.errors import PgflashError
+from pgflash.api import PatroniAccess
+from pgflash.errors import PgflashError, UsageError
 from pgflash.live.collector import Collector
+from pgflash.live.fleet import ListedByPatroni, LiveFleet, NamedByUser
 from pgflash.live.ring import Ring
 from pgflash.session import parse_dsn
 from pgflash.web.app import STORE, make_app
@@ -35,8 +37,29 @@ class ServeError(PgflashError):
     """The page cannot be served."""
 
 
+def to_watch(
+    dsns: Sequence[str], *, patroni: Sequence[str] = (), access: PatroniAccess | None = None
+) -> Collector | LiveFleet:
+    """Return what reads a server, or several: those of DSNS, or the members that Patroni lists.
+
+    PATRONI are URLs of its REST API; then a DSN has database and role.  A server that is down may
+    come up; an invalid connection string never leads to one.
+    """
+    for dsn in dsns:
+        parse_dsn(dsn)
+    if patroni:
+        if len(dsns) > 1:
+            raise UsageError(
+                "with --patroni, --dsn is given once: database and role of its members"
+            )
+        return LiveFleet(ListedByPatroni(patroni, access, dsns[0] if dsns else None))
+    if len(dsns) > 1:
+        return LiveFleet(NamedByUser(dsns))
+    return Collector(dsns[0] if dsns else "", Ring())
+
+
 def serve(
-    dsn: str,
+    watched: Collector | LiveFleet,
     *,
     address: str,
     port: int,
@@ -45,17 +68,13 @@ def serve(
     say: Callable[[str], None],
     store: Path = STORE,
 ) -> None:
-    """Serve until Ctrl-C; READY gets the address once we listen, SAY what goes wrong.
-
-    A server that is down may come up; an invalid connection string never leads to one.
-    """
-    parse_dsn(dsn)
+    """Serve until Ctrl-C; READY gets the address once we listen, SAY what goes wrong."""
     try:
         limits = Limits(connections=allowed_connections(Limits().connections))
     except ValueError as error:
         raise ServeError(str(error), hint="Raise it: ulimit -n 1024, or LimitNOFILE.") from error
     with contextlib.closing(listen(address, port)) as listener, said_rarely(say):
-        app = make_app(Collector(dsn, Ring()), policy, store=store)
+        app = make_app(watched, policy, store=store)
         host = f"[{address}]" if ":" in address else address
         ready(f"http://{host}:{listener.getsockname()[1]}/")
         make_server(app, Door(limits)).run(sockets=[listener])

@@ -1,26 +1,31 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash fleet on a real Patroni cluster, as a DBA types it."""
+"""pgflash fleet on a real Patroni cluster, as a DBA types it, and the live page of its members."""
 
 import contextlib
 import json
 import signal
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pgflash.cli import main
+from pgflash.live.fleet import LiveFleet
+from pgflash.web.serve import to_watch
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.processes import servers_in
 from support.commands import output
 from support.patience import until
 from support.patroni import (
+    NAMES,
     PatroniCluster,
     PatroniMember,
     as_patronis_user,
     running_cluster,
 )
+from support.served import ServedFleet, served_fleet
 from support.terminal import PGFLASH, terminal
 from support.warmth import tell_warmth
 
@@ -46,6 +51,17 @@ def status(
     words = ("--patroni", url, "-d", "postgres", "-U", user, *words)
     found = json.loads(output(capsys, "fleet", "status", *words, "--format", "json"))
     return {one["name"]: one for one in found["members"]}
+
+
+@contextlib.contextmanager
+def page(fleet: PatroniCluster, dsn: str = "dbname=postgres user=watcher") -> Iterator[ServedFleet]:
+    """Serve the live page of the members, as pgflash serve does."""
+    watched = to_watch([dsn], patroni=[member.url for member in fleet.members])
+    assert isinstance(watched, LiveFleet)
+    with served_fleet(watched) as site:
+        until(lambda: len(site.fleet.view.fleet.members) == len(fleet.members))
+        until(lambda: not any(one.is_connecting for one in site.fleet.view.members))
+        yield site
 
 
 def test_all_members_are_shown_with_role_lag_cache_and_version(
@@ -121,6 +137,9 @@ def test_a_member_that_does_not_answer_is_a_row_with_its_reason(
     down = fleet.replicas()[0]
     with stopped_server(fleet, down):
         found = status(capsys, fleet)
+        with page(fleet) as site:
+            until(lambda: "refused" in site.member(down.name).problem)
+            assert "No answer yet, trying again: Connection refused." in site.ask("/").text
     assert "Connection refused" in found[down.name]["problem"]
     assert found[down.name]["role"] == "replica"
     others = [one for name, one in found.items() if name != down.name]
@@ -144,6 +163,9 @@ def test_a_password_that_was_meant_for_another_server_is_not_sent(
         found = json.loads(output(capsys, "fleet", "status", *words))
         problems = {one["problem"] for one in found["members"]}
         assert all("no password supplied" in one for one in problems), problems
+    with page(fleet, f"dbname=postgres user=guarded password='{SECRET}'") as site:
+        until(lambda: all("no password supplied" in site.member(n).problem for n in NAMES))
+        assert SECRET not in repr(site.fleet.view)
 
 
 def test_a_password_of_pgpass_is_for_the_host_of_its_line(
@@ -209,9 +231,29 @@ def test_a_switchover_says_who_leads(
 ) -> None:
     leader, chosen = fleet.leader(), fleet.replicas()[0]
     tell_warmth(fleet, {member.name: 0.1 for member in fleet.members} | {chosen.name: 0.93})
-    text = output(capsys, *switchover(fleet, "--yes"))
+    with page(fleet) as site:
+        until(lambda: site.fleet.view.lead.leader == leader.name)
+        until(lambda: site.member(chosen.name).warmth == 0.93)
+        text = output(capsys, *switchover(fleet, "--yes"))
+        until(lambda: site.fleet.view.lead.leader == chosen.name)
+        said = site.fleet.view.sentence
+        assert said.startswith(f"{chosen.name} leads since ")
+        assert said.endswith(f"; before, {leader.name} did.")
+        # The leader is the first row, and its page has moved.
+        assert site.fleet.view.fleet.members[0].name == chosen.name
+        assert f"Performance of {chosen.name}</h1>" in site.ask("/leader/").text
     assert text == f"{chosen.name} leads, after {leader.name}; it was 93 % warm.\n"
     until(fleet.is_whole)
+
+
+def test_patronis_history_tells_since_when_the_leader_leads(fleet: PatroniCluster) -> None:
+    leader = fleet.leader()
+    until(lambda: leader.ask("/history")[-1:] and leader.ask("/history")[-1][-1] == leader.name)
+    with page(fleet) as site:
+        until(lambda: site.fleet.view.lead.leader == leader.name)
+        lead = site.fleet.view.lead
+    at = datetime.fromisoformat(leader.ask("/history")[-1][3])
+    assert (lead.is_exact, lead.since) == (True, at)
 
 
 def test_the_table_shows_how_warm_each_member_is(

@@ -55,6 +55,30 @@ CLUSTER = {
 }
 
 
+def promotion(history: object) -> tuple[str, str] | None:
+    """Return who became leader last, and when, by a history."""
+    with answering(document(history)) as told:
+        found = Patroni([told.url]).last_promotion()
+    return None if found is None else (found.leader, found.at.isoformat())
+
+
+def test_the_history_tells_who_leads_since_when() -> None:
+    first = [1, 99, "no recovery target specified", "2026-11-22T10:00:00+00:00", "a"]
+    last = [2, 199, "no recovery target specified", "2026-11-22T11:00:00.5+01:00", "b"]
+    assert promotion([first, last]) == ("b", "2026-11-22T11:00:00.500000+01:00")
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [], {}, None, "x", [[]], [[1, 99, "old"]], [[1, 99, "no zone", "2026-11-22T10:00:00", "a"]],
+        [[1, 99, "no time", "soon", "a"]], [[1, 99, "no time", 7, "a"]],
+    ],
+)  # fmt: skip
+def test_a_history_without_a_time_tells_nothing(history: object) -> None:
+    assert promotion(history) is None
+
+
 def refusal(say: Callable[[socket.socket], None], *, timeout_s: float = PATIENCE_S) -> str:
     """Return why a cluster cannot be read from this answer."""
     with answering(say) as told, pytest.raises(PatroniError) as caught:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the application does itself, whatever version of starlette and uvicorn it meets."""
+"""What streams do themselves, whatever version of starlette and uvicorn it meets."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.types import Message
 
-from pgflash.web.app import _Stream
+from pgflash.web.stream import Stream
 from support.patience import PATIENCE_S
 
 
@@ -30,7 +30,7 @@ def test_a_stream_ends_when_its_client_goes_whatever_the_server_says_it_is(versi
 
     async def answer() -> None:
         scope = {"type": "http", "asgi": {"spec_version": version}}
-        stream = _Stream(content(), lambda: ended.append(True))
+        stream = Stream(content(), lambda: ended.append(True))
         await asyncio.wait_for(stream(scope, receive, send), PATIENCE_S)
 
     # Not in the main thread, where a browser test before this one may have left a loop.

@@ -9,8 +9,12 @@
 // Samples are kept in order of arrival.  Their moments are the server's clock.  A chart cannot go
 // back: where the clock does so by a little, its samples are moved together until it has caught up;
 // by more, what was kept is of another time, and the feed starts over.
+//
+// The address of one of several servers may come to mean another one, as at a failover: then the page
+// is loaded again.
 
 import {clock, parseTime, zone} from "./format.js";
+import {root} from "./root.js";
 
 const KEPT_MAX = 1000;
 const SILENCE_S = 15;
@@ -44,13 +48,14 @@ export class Feed {
     open() {
         this.close();
         const after = this.last ? `?after=${encodeURIComponent(this.last)}` : "";
-        const stream = new EventSource(`/live/events${after}`);
+        const stream = new EventSource(`${root}/live/events${after}`);
         for (const kind of ["sample", "server", "status", "notice", "gap"]) {
             stream.addEventListener(kind, event => {
-                if (event.lastEventId) this.last = event.lastEventId;
+                if (event.lastEventId) this.follow(event.lastEventId);
                 this.take(kind, JSON.parse(event.data));
             });
         }
+        stream.addEventListener("moved", () => location.reload());
         stream.onopen = () => { this.heardAt = performance.now(); };
         stream.onerror = () => {
             if (stream !== this.stream) return;
@@ -100,14 +105,18 @@ export class Feed {
     /** Ask for what came after the last message; tell whether there was an answer. */
     async ask() {
         try {
-            const answer = await fetch(`/live/samples?after=${encodeURIComponent(this.last)}`);
+            const answer = await fetch(`${root}/live/samples?after=${encodeURIComponent(this.last)}`);
             if (answer.status === 401) {
                 this.say("You are signed out: reload the page to sign in.");
                 return false;
             }
+            if (answer.status === 404 && root) {
+                this.say("This server is not watched any more: the overview shows why.");
+                return false;
+            }
             if (!answer.ok) throw new Error(answer.statusText);
             const told = await answer.json();
-            this.last = `${told.epoch}-${told.next}`;
+            this.follow(`${told.epoch}-${told.next}`);
             if (told.gap && this.samples.length) this.take("gap", {});
             for (const one of told.messages) this.take(one.kind, one.data);
             if (told.server) this.take("server", told.server);
@@ -120,6 +129,13 @@ export class Feed {
     }
 
     // ---- what was told
+
+    /** Note the newest message's EPOCH-NUMBER; another epoch is another server's, or process's. */
+    follow(id) {
+        const epoch = id.split("-")[0];
+        if (root && this.last && this.last.split("-")[0] !== epoch) location.reload();
+        this.last = id;
+    }
 
     take(kind, data) {
         this.heardAt = performance.now();

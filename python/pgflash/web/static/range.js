@@ -8,6 +8,7 @@
 // minutes send the same request, and the server is asked once for all of them.
 
 import {clock, isoTime, number, parseTime, percent, zone} from "./format.js";
+import {root} from "./root.js";
 
 const SETTLED_MS = 300;
 const STEP_S = 10;
@@ -112,7 +113,7 @@ export class TimeRange {
 
     /** Only a selected range has a report. */
     allow(may) {
-        for (const button of this.panel.querySelectorAll("[action='/report'] button")) button.disabled = !may;
+        for (const button of this.panel.querySelectorAll("[action$='/report'] button")) button.disabled = !may;
     }
 
     typed() {
@@ -151,7 +152,7 @@ export class TimeRange {
     async fetch(words, length) {
         const number = ++this.asked;
         try {
-            const answer = await fetch(`/live/details?${words}`);
+            const answer = await fetch(`${root}/live/details?${words}`);
             const text = await answer.text();
             if (number !== this.asked) return; // another range was requested meanwhile
             if (!answer.ok) throw new Error(text.trim());

@@ -6,6 +6,7 @@
 // longer, and stand before the first live one.
 
 import {isoTime, parseTime} from "./format.js";
+import {root} from "./root.js";
 
 const AGAIN_S = 60;
 
@@ -37,7 +38,7 @@ export class Repository {
         const end = Math.ceil(now / AGAIN_S) * AGAIN_S;
         const words = new URLSearchParams({from: isoTime(end - seconds, offset), to: isoTime(end, offset)});
         try {
-            const answer = await fetch(`/live/history?${words}`);
+            const answer = await fetch(`${root}/live/history?${words}`);
             const text = await answer.text();
             if (!answer.ok) throw new Error(text.trim());
             const found = JSON.parse(text);

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The leader of several servers, and since when it leads, as far as it was watched.
+
+A leader that does not answer for a moment and comes back has led all the time; another one leads
+from the moment at which it was first seen to.  What happened before that is not known, unless
+Patroni's history has it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from pgflash.model.fleet import ServerFacts
+from pgflash.model.moments import print_clock
+from pgflash.model.words import listed
+
+#: Older moments are printed with their day.
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lead:
+    """The leader of several servers."""
+
+    #: The server that leads, or led last; "" if none was seen to.
+    leader: str = ""
+    since: datetime | None = None
+    #: Otherwise it leads for longer: nobody watched before.
+    is_exact: bool = False
+    #: The server that led before it; "" if none was seen to.
+    before: str = ""
+    #: Since when none leads; None while one does.
+    vacant_since: datetime | None = None
+    #: All that accept writes, where that is more than one.
+    rivals: tuple[str, ...] = ()
+
+
+def follow(
+    before: Lead, leaders: Sequence[str], now: datetime, *, since: datetime | None = None
+) -> Lead:
+    """Return who leads now, from who is seen to lead; SINCE is what Patroni tells of it."""
+    if len(leaders) > 1:
+        return replace(before, vacant_since=None, rivals=tuple(leaders))
+    if not leaders:
+        return replace(before, vacant_since=before.vacant_since or now, rivals=())
+    (leader,) = leaders
+    if leader != before.leader:
+        return Lead(
+            leader=leader,
+            since=since or now,
+            is_exact=since is not None or bool(before.leader),
+            before=before.leader,
+        )
+    if since is not None and not before.is_exact:
+        before = replace(before, since=since, is_exact=True)
+    return replace(before, vacant_since=None, rivals=())
+
+
+def who_leads(names: Sequence[str], facts: Sequence[ServerFacts]) -> tuple[str, ...] | None:
+    """Return the servers that accept writes; None if these are not one cluster."""
+    if len({one.system for one in facts if one.system is not None}) > 1:
+        return None
+    return tuple(name for name, one in zip(names, facts, strict=True) if one.in_recovery is False)
+
+
+def words(lead: Lead, now: datetime) -> str:
+    """Return who leads, and since when, in a sentence."""
+    if lead.rivals:
+        return f"{listed(lead.rivals)} accept writes at the same time."
+    if lead.vacant_since is not None:
+        led = f"; {lead.leader} did before" if lead.leader else ""
+        return f"Nobody is seen to lead since {moment(lead.vacant_since, now)}{led}."
+    if lead.since is None:
+        return ""
+    since = f"since {'' if lead.is_exact else 'before '}{moment(lead.since, now)}"
+    return f"{lead.leader} leads {since}{f'; before, {lead.before} did' if lead.before else ''}."
+
+
+def moment(at: datetime, now: datetime) -> str:
+    """Return a time of day, with its day if that is not today's."""
+    at = at.astimezone(now.tzinfo)
+    return print_clock(at) if now - at < _DAY else f"{at:%Y-%m-%d} {print_clock(at)}"
