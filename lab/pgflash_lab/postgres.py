@@ -131,7 +131,7 @@ class PgInstall:
         # relative to a program, is right in the copy, too.
         package = root.parent
         libs = package.parent / f"{package.name}.libs"
-        with _folder_lock(dest):
+        with folder_lock(dest):
             if not dest.exists():
                 temporary = dest.with_name(f"{dest.name}.new")
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -144,7 +144,7 @@ class PgInstall:
         return PgInstall.from_pg_config(moved / self.bindir.relative_to(root) / "pg_config")
 
 
-class _folder_lock:
+class folder_lock:
     """Hold an exclusive lock beside a folder that two processes may want to make at once."""
 
     def __init__(self, folder: Path) -> None:
