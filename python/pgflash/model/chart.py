@@ -58,6 +58,8 @@ class Chart:
     approaches: tuple[str, ...] = ()
     #: Of lines and areas: the start of each value in seconds, since measuring began or since 1970.
     at_s: tuple[float, ...] = ()
+    #: Of lines: moments in the same seconds, with what happened then.
+    marks: tuple[tuple[float, str], ...] = ()
     #: Whether these are times of day.
     clock: bool = False
     #: How long each value of a line or an area lasts: all the same, or each its own.

@@ -155,6 +155,7 @@ def _drawing(chart: Chart, series: Sequence[svg.Series], title: str) -> Markup:
                 share=share,
                 clock=chart.clock,
                 logarithmic=chart.logarithmic,
+                marks=[(at_s, visible(text)) for at_s, text in chart.marks],
             )
 
 

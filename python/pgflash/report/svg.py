@@ -10,7 +10,7 @@ empty there, as an outage is not an idle time.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -59,6 +59,8 @@ _HATCHINGS = (
 )
 #: From so many values on, steps would hide what a line does.
 _STEPS_MAX = 60
+#: About the width of a letter.
+_LETTER = 7
 #: Longer labels of horizontal bars are cut.
 _LABEL_MAX = 38
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 3")
@@ -243,8 +245,12 @@ def lines(
     share: bool = False,
     clock: bool = True,
     logarithmic: bool = False,
+    marks: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """Draw lines over time, in steps; without CLOCK the axis has seconds."""
+    """Draw lines over time, in steps; without CLOCK the axis has seconds.
+
+    MARKS are moments, and what is written beside each of them.
+    """
     values = [value for one in series for value in one.values if value is not None]
     axis = _Axis() if share else _axis_of(values, logarithmic=logarithmic)
     frame = _time_frame(spans, width, axis, height=220)
@@ -254,7 +260,7 @@ def lines(
         if path:
             name = _element("title", one.name)
             drawn.append(_element("path", name, d=path, **_line_look(one)))
-    return _picture(frame, title, drawn)
+    return _picture(frame, title, [*drawn, *_marks(frame, marks)])
 
 
 def small(spans: Sequence[Span], series: Series, *, highest: float, title: str) -> Markup:
@@ -484,6 +490,28 @@ def _tick(value: float, *, share: bool) -> str:
     if value >= 10_000:
         return f"{value / 1000:g}k"
     return f"{value:g}" if value < 1000 else figure(value)
+
+
+def _marks(frame: _Frame, marks: Sequence[tuple[float, str]]) -> Iterator[Markup]:
+    """Draw a vertical line for each moment, with its text below that of the one before.
+
+    A text is left of its line if there is room, where the moment has not had its effect yet.
+    """
+    first, last = frame.across.low, frame.across.high
+    shown = [(at_s, text) for at_s, text in marks if first <= at_s <= last]
+    bottom = frame.height - frame.bottom
+    for number, (at_s, text) in enumerate(sorted(shown)):
+        x = frame.x(at_s)
+        yield _element(
+            "path", d=f"M{x:.1f},{frame.top} V{bottom}", stroke=FAINT, stroke_dasharray="2 3"
+        )
+        left = x - frame.left > _LETTER * len(text)
+        yield _text(
+            x - 4 if left else x + 4,
+            frame.top + 11 + 13 * number,
+            text,
+            anchor="end" if left else "start",
+        )
 
 
 def _time_axis(frame: _Frame, *, clock: bool) -> Markup:

@@ -208,3 +208,12 @@ def test_a_line_of_many_values_runs_through_the_middles_of_its_spans() -> None:
     assert "V" not in path
     second = float(re.findall(r"L([\d.]+),", path)[1])
     assert second == pytest.approx(58 + 800 * 1.5 / 61, abs=0.1)
+
+
+def test_a_moment_is_a_vertical_line_with_its_text_unless_it_is_outside() -> None:
+    marks = [(60.0, "here"), (999.0, "not here")]
+    drawing = svg.lines(spans(0, 60, 120, 180), [series("a", 5, 10, 7, 5)], title="t", marks=marks)
+    (at,) = re.findall(r'<path d="M([\d.]+),12 V146"', drawing)
+    assert float(at) == pytest.approx(58 + (408 - 58) / 4, abs=0.1)
+    assert "here" in labels(drawing)
+    assert "not here" not in labels(drawing)
