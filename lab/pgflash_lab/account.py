@@ -14,6 +14,7 @@ import os
 import pwd
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -98,13 +99,22 @@ def reachable_file(path: Path) -> Path:
     if is_reachable(path):
         return path
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    copy = _our_dir() / f"{digest}-{path.name}"
+    copy = our_dir() / f"{digest}-{path.name}"
     if not copy.exists():
         temporary = copy.with_name(f"{copy.name}.{os.getpid()}")
         shutil.copy(path, temporary)
         temporary.chmod(0o755)
         temporary.replace(copy)
     return copy
+
+
+def reachable_preloads(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables for a server, with copies of libraries that its user cannot read."""
+    reached = dict(variables)
+    if "LD_PRELOAD" in reached:
+        paths = [reachable_file(Path(path)) for path in reached["LD_PRELOAD"].split(":")]
+        reached["LD_PRELOAD"] = ":".join(map(str, paths))
+    return reached
 
 
 def reachable_dir(path: Path) -> Path:
@@ -115,7 +125,7 @@ def reachable_dir(path: Path) -> Path:
         path.mkdir(exist_ok=True)
         return path
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    instead = _our_dir() / f"{path.name}-{digest}"
+    instead = our_dir() / f"{path.name}-{digest}"
     log.warning("%s cannot be reached by the server's user: using %s", path, instead)
     instead.mkdir(exist_ok=True)
     return instead
@@ -125,14 +135,14 @@ def reachable_install(install: PgInstall) -> PgInstall:
     """Return the installation, or an up-to-date copy that the server's user can run."""
     if is_reachable(install.bindir / "postgres", mode="-x") and is_reachable(install.sharedir):
         return install
-    dest = _our_dir() / f"postgresql-{install.major}-{install.fingerprint()}"
+    dest = our_dir() / f"postgresql-{install.major}-{install.fingerprint()}"
     log.warning(
         "%s cannot be reached by the server's user: running a copy in %s", install.root, dest
     )
     return install.copy_to(dest)
 
 
-def _our_dir() -> Path:
+def our_dir() -> Path:
     """Return our folder below REACHABLE_BASE, made so that nobody else can plant files in it."""
     folder = REACHABLE_BASE / f"pgflash-{os.geteuid()}"
     folder.mkdir(mode=0o755, exist_ok=True)

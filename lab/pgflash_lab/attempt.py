@@ -74,6 +74,8 @@ class Lab:
     folders: Folders
     work: Path  # for the driver's files
     listener: Listener
+    #: The run's folder, for the logs of what failed.
+    out: Path | None = None
     #: Called once a second while an attempt is measured, with its title and what is counted.
     second: Callable[[str, str, RunSecond], None] = lambda _attempt, _counted, _second: None
 
@@ -396,4 +398,4 @@ def _needed_bytes(scenario: Scenario, approach: Approach) -> int:
     load_s = scenario.workload.prepare_s(parameters) + scenario.workload.expected_s(parameters)
     wal = 4 * 2**20 * parameters.clients * load_s
     cache = parameters.cache_bytes if approach.cache else 0
-    return int(database * 1.5 + wal + cache)
+    return int((database * 1.5 + wal + cache) * parameters.servers)

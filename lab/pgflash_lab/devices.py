@@ -143,8 +143,10 @@ def clear_leftovers(place: Path) -> list[Path]:
             with (root / _LOCK).open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # A server with a flash cache keeps memory for a next start that will never come.
-                for data in root.glob("*/server/data"):
-                    forget_memory(data)
+                # The second pattern is that of several servers (failover/fleet.py).
+                for pattern in ("*/server/data", "*/*/server/data"):
+                    for data in root.glob(pattern):
+                        forget_memory(data)
                 shutil.rmtree(root, ignore_errors=True)
         except OSError:
             continue  # in use, or not ours

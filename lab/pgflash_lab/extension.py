@@ -3,7 +3,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from psycopg.rows import dict_row
@@ -34,6 +34,16 @@ select (pg_database_size(current_database()) + pg_tablespace_size('pg_global'))
 """
 
 
+class Connects(Protocol):
+    """A server that takes connections."""
+
+    def connect(self, dbname: str) -> psycopg.Connection[tuple[Any, ...]]:
+        """Connect to a database as superuser; each statement commits itself."""
+
+    def conninfo(self, dbname: str) -> str:
+        """Return a connection string of a database."""
+
+
 def has_extension(install: PgInstall) -> bool:
     """Tell whether the extension is installed in a PostgreSQL."""
     library = install.pkglibdir / "pgflash.so"
@@ -53,7 +63,7 @@ def create_extension(server: Server, *, statements: bool) -> None:
             connection.execute("create extension if not exists pg_stat_statements")
 
 
-def require_serving(server: Server) -> None:
+def require_serving(server: Connects) -> None:
     """Refuse to measure a flash cache that is missing."""
     deadline = time.monotonic() + _SERVING_WAIT_S
     while True:
@@ -118,7 +128,7 @@ def database_blocks(server: Server) -> DatabaseBlocks:
     return DatabaseBlocks(*(int(number) for number in row))
 
 
-def cache_row(server: Server) -> dict[str, Any]:
+def cache_row(server: Connects) -> dict[str, Any]:
     """Return the view pgflash_cache."""
     with psycopg.connect(
         server.conninfo(DATABASE),

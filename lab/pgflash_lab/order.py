@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pgflash
-from pgflash.errors import PgflashError
+from pgflash.errors import PgflashError, UsageError
 from pgflash_lab import devices, host, store
 from pgflash_lab.attempt import common_settings
 from pgflash_lab.emulator import DeviceProfile
@@ -58,6 +58,12 @@ class Order:
 def require_workload(order: Order) -> None:
     """Refuse early what would fail after the loading: a missing program, a script with an error."""
     scenario = order.scenario
+    if order.real is not None and scenario.parameters.servers > 1:
+        raise UsageError(
+            f"the scenario {scenario.name} has {scenario.parameters.servers} servers, which would "
+            "share your two devices",
+            hint="Leave out --hdd and --flash: each server then has emulated devices of its own.",
+        )
     for approach in scenario.approaches:
         scenario.workload.require(order.install, scenario.parameters_of(approach))
 

@@ -68,6 +68,11 @@ class Parameters:
             return self.cache_times * size_bytes(self.shared_buffers, name="shared_buffers")
         return size_bytes(self.cache_size, name="cache_size")
 
+    @property
+    def servers(self) -> int:
+        """Return how many servers an attempt has, each with its own copy of the database."""
+        return 1
+
     def seeded(self, number: int) -> Self:
         """Return the same with a seed for the draws of one attempt."""
         return dataclasses.replace(self, seed=self.seed * 10_000 + number)

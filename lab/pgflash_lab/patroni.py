@@ -382,8 +382,8 @@ def require_patroni() -> None:
         except importlib.metadata.PackageNotFoundError as error:
             raise PatroniMissingError(
                 f"the Python package {name} is not installed",
-                hint="Install the lab with Patroni: `pip install './lab[failover]'` in pgflash's "
-                "folder.",
+                hint="Install Patroni and its Raft beside the lab: "
+                f"`{sys.executable} -m pip install patroni pysyncobj`.",
             ) from error
 
 

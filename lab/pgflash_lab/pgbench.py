@@ -23,6 +23,8 @@ from pgflash_lab.workload import Observer
 #: How long pgbench may take beyond its own time, to connect and to end its transactions.
 GRACE_S = 300
 _TERMINATE_WAIT_S = 5
+#: The exit code with which it says that clients were aborted.
+ABORTED = 2
 
 _PROGRESS = re.compile(r"^progress: ([\d.]+) s, ([\d.]+) tps, lat ([\d.]+|NaN|-nan) ms")
 
@@ -39,16 +41,27 @@ class DriverError(PgflashError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A pgbench that ended well: its process number, which its logs bear, and its CPU seconds."""
+    """A pgbench that ended: its process number, which its logs bear, and its CPU seconds."""
 
     pid: int
     cpu_s: float
+    #: Why it ended before its time; empty if it did not.
+    broken: str = ""
 
 
 def run_pgbench(
-    install: PgInstall, command: list[str], *, workdir: Path, run_s: float, heard: Heard
+    install: PgInstall,
+    command: list[str],
+    *,
+    workdir: Path,
+    run_s: float,
+    heard: Heard,
+    may_break: bool = False,
 ) -> Ended:
-    """Run a pgbench command with --progress=1; its output goes to WORKDIR."""
+    """Run a pgbench command with --progress=1; its output goes to WORKDIR.
+
+    MAY_BREAK: the clients may lose their connections, which ends it; otherwise that is an error.
+    """
     output = workdir / "pgbench.out"
     with (
         output.open("w", encoding="utf-8") as stdout,
@@ -58,12 +71,13 @@ def run_pgbench(
         with _deadline(process, run_s + GRACE_S):
             messages = _follow(process, heard)
             cpu_s = _reap(process)
-    if process.returncode != 0:
+    broken = _reason(messages) if process.returncode != 0 else ""
+    if broken and not (may_break and process.returncode == ABORTED):
         raise DriverError(
-            f"pgbench ended with exit code {process.returncode}: {_reason(messages)}",
+            f"pgbench ended with exit code {process.returncode}: {broken}",
             hint="The server's log may say more.",
         )
-    return Ended(pid=pid, cpu_s=cpu_s)
+    return Ended(pid=pid, cpu_s=cpu_s, broken=broken)
 
 
 def measure_pgbench(

@@ -23,6 +23,9 @@ from pgflash_lab import devices, host, journal, store
 from pgflash_lab.account import server_account
 from pgflash_lab.attempt import Lab, expected_s, measure, needed_bytes
 from pgflash_lab.emulator import EmulatedDevice, Emulator, library_path
+from pgflash_lab.failover.attempt import measure_failover
+from pgflash_lab.failover.fleet import emulated_members
+from pgflash_lab.failover.model import FailoverParameters
 from pgflash_lab.hot import with_advised_objects
 from pgflash_lab.loaded import LoadedDatabase, find_loaded, load, loaded_key
 from pgflash_lab.model.run import Approach, Attempt, Run
@@ -188,9 +191,13 @@ def _one(rig: _Rig, run: Run, approach: Approach, repeat: int) -> Run:
             folders=rig.folders,
             work=rig.work,
             listener=listener,
+            out=rig.out,
             second=listener.second,
         )
-        measured = measure(lab, placed, repeat=repeat, places=rig.folders.places(approach))
+        if isinstance(order.scenario.parameters, FailoverParameters):
+            measured = measure_failover(lab, placed, repeat=repeat)
+        else:
+            measured = measure(lab, placed, repeat=repeat, places=rig.folders.places(approach))
     name = store.attempt_name(len(run.attempts), approach.name)
     store.write_waits(rig.out, name, measured.waits)
     if measured.report is not None:
@@ -294,12 +301,15 @@ def _emulator(
         yield None
         return
     account = server_account()
-    array, flash = profiles(order.scenario.parameters_of(approach))
+    parameters = order.scenario.parameters_of(approach)
+    array, flash = profiles(parameters)
     emulated = [
         EmulatedDevice(name="array", profile=array, paths=(folders.array,)),
         EmulatedDevice(name="flash", profile=flash, paths=(folders.flash,)),
     ]
-    if approach.cache_files > 1:
+    if isinstance(parameters, FailoverParameters):
+        emulated = emulated_members(folders, array, flash)
+    elif approach.cache_files > 1:
         emulated.append(EmulatedDevice(name="flash-2", profile=flash, paths=(folders.flash_2,)))
     with Emulator.create(
         folders.array.parent / "emulator.state",

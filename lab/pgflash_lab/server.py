@@ -40,8 +40,8 @@ from pgflash_lab.account import (
     as_server_user,
     make_server_dir,
     reachable_dir,
-    reachable_file,
     reachable_install,
+    reachable_preloads,
     server_account,
 )
 from pgflash_lab.leftovers import remove_data
@@ -148,10 +148,7 @@ class Server:
             raise ServerError(f"the server in {self.base} is running already")
         self.stop_leftover()
         self._write_settings()
-        variables = dict(extra_env or {})
-        if "LD_PRELOAD" in variables:
-            paths = [reachable_file(Path(path)) for path in variables["LD_PRELOAD"].split(":")]
-            variables["LD_PRELOAD"] = ":".join(map(str, paths))
+        variables = reachable_preloads(extra_env or {})
         self._log_start_bytes = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log_file:
             self._postmaster = spawn(

@@ -4,6 +4,7 @@
 from typing import Any
 
 from pgflash_lab.bulk.workload import BulkWorkload
+from pgflash_lab.failover.workload import FailoverWorkload
 from pgflash_lab.micro.workload import MicroWorkload
 from pgflash_lab.oltp.workload import OltpWorkload
 from pgflash_lab.script.workload import PgbenchWorkload
@@ -18,4 +19,7 @@ _ALL: tuple[Workload[Any], ...] = (
     PgbenchWorkload(),
 )
 
-WORKLOADS: dict[str, Workload[Any]] = {one.name: one for one in _ALL}
+#: The failover workload has the oltp one's name, schema and loaded databases.
+WORKLOADS: dict[str, Workload[Any]] = {one.name: one for one in _ALL} | {
+    "failover": FailoverWorkload()
+}

@@ -294,6 +294,11 @@ class Attempt:
     superseded: bool = False
 
     @property
+    def reading_transactions(self) -> int:
+        """Return the transactions whose reads are counted: after a failover, the later ones."""
+        return max(int(self.facts.get("transactions_after", self.transactions_all)), 1)
+
+    @property
     def server_cpu_ms_per_transaction(self) -> float:
         """Return the server's CPU cost of one transaction."""
         return 1000 * self.cpu.server_s / max(self.transactions_all, 1)

@@ -17,6 +17,7 @@ BASELINE = "baseline"
 #: What each workload counts.
 COUNTED = {
     "oltp": "transactions",
+    "failover": "transactions",
     "warehouse": "queries",
     "micro": "operations",
     "load": "batches",
@@ -169,7 +170,7 @@ def _summary(approach: Approach, attempts: tuple[Attempt, ...]) -> Summary:
         p95_ms=median(lambda a: a.latency.p95_ms),
         p99_ms=median(lambda a: a.latency.p99_ms),
         read_ms=median(lambda a: a.reads.mean_ms),
-        reads_per_transaction=median(lambda a: a.reads.blocks / max(a.transactions_all, 1)),
+        reads_per_transaction=median(lambda a: a.reads.blocks / a.reading_transactions),
         hit_ratio=statistics.median(hit_ratios) if hit_ratios else None,
         server_cpu_ms_per_transaction=median(lambda a: a.server_cpu_ms_per_transaction),
         server_cpu_user_ms_per_transaction=median(

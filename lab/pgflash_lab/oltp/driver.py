@@ -16,6 +16,7 @@ lets each client finish its transaction, so the two must agree to the last order
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,6 +61,7 @@ _THREADS = 2
 _TRIES_MAX = 10
 #: How long after the run's end a client may still pause: pgbench's clock begins later than ours.
 _PAUSE_AFTER_S = 5
+_NO_MORE: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +154,10 @@ def pgbench_command(
     scripts_dir: Path,
     log_prefix: Path,
     ramp_up_s: int = RAMP_UP_S,
+    more: Mapping[str, int] = _NO_MORE,
 ) -> list[str]:
-    """Return pgbench's command line."""
+    """Return pgbench's command line; MORE are further variables of the scripts."""
+    run_s = ramp_up_s + parameters.measure_s
     command = [
         str(program),
         "--no-vacuum",
@@ -163,7 +167,7 @@ def pgbench_command(
         "--progress=1",
         f"--client={parameters.clients}",
         f"--jobs={min(_THREADS, parameters.clients)}",
-        f"--time={ramp_up_s + parameters.measure_s}",
+        f"--time={run_s}",
         f"--random-seed={parameters.seed}",
         f"--max-tries={_TRIES_MAX}",
     ]
@@ -182,8 +186,9 @@ def pgbench_command(
         "item_c": constants.item,
     }
     if parameters.think_factor:
-        ends_s = int(time.time()) + ramp_up_s + parameters.measure_s + _PAUSE_AFTER_S
+        ends_s = int(time.time()) + run_s + _PAUSE_AFTER_S
         variables |= {"think_factor": parameters.think_factor, "resting": 2, "ends_s": ends_s}
+    variables |= more
     command += [f"--define={name}={value}" for name, value in variables.items()]
     command += [
         f"--file={scripts_dir / script.file}@{weight_of(script, parameters.mix)}"

@@ -29,7 +29,7 @@ from pgflash_lab.model.summary import (
     summarize,
     wait_profile,
 )
-from pgflash_lab.report import sentences
+from pgflash_lab.report import failover, sentences
 from pgflash_lab.report.page_conditions import (
     Section,
     cpu,
@@ -54,6 +54,8 @@ _WHAT_COUNTS = {
     "warehouse": "A transaction is a query; TPM is queries a minute. The queries are TPC-H-like; "
     "this is not a TPC result.",
     "micro": "A transaction is one read or write of the benchmark; TPM is those a minute.",
+    "failover": "TPM is transactions a minute of the whole measured time, with the outage, NOPM "
+    "new orders a minute. The load is TPC-C-like; this is not a TPC result.",
     "pgbench": "TPM is transactions a minute: runs of a script.",
     "load": "A transaction is a batch of rows, TPM batches a minute; what counts is how long the "
     "whole load took.",
@@ -84,6 +86,7 @@ def _sections(
 ) -> Iterator[Section | None]:
     """Yield the page's parts in order; None if there is nothing to show."""
     if summaries:
+        yield failover.section(run, summaries)
         yield _throughput(run, summaries)
         yield _latency(summaries)
         yield _over_time(summaries)
@@ -114,7 +117,8 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
         id="throughput",
         title="Throughput",
         says=[sentence for sentence in says if sentence],
-        opening=figures_of([chart], about=table.title),
+        # That of a failover opens with the time it took.
+        opening=() if failover.is_failover(run) else figures_of([chart], about=table.title),
         tables=[show(without_empty_columns(table))],
     )
 
@@ -312,6 +316,7 @@ def _by_second(
             )
             for s in summaries
         ),
+        marks=failover.marks(summaries),
     )
     table = ReportTable(id=table_id, title=title, columns=tuple(columns), rows=tuple(rows))
     return show(table, [chart], folded=True)
@@ -320,7 +325,7 @@ def _by_second(
 def _sources(summaries: Sequence[Summary]) -> Section | None:
     if not any(summary.middle.reads.blocks for summary in summaries):
         return None
-    transactions = [max(s.middle.transactions_all, 1) for s in summaries]
+    transactions = [s.middle.reading_transactions for s in summaries]
     table = ReportTable(
         id="by-source",
         title="Blocks read, by source",

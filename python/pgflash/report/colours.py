@@ -25,6 +25,9 @@ _APPROACHES: dict[str, str] = {
     "cache-2x": "#a78bfa",
     "cache-4x": "#8b5cf6",
     "cache-10x": "#5b21b6",
+    "cold-standby": "#0072b2",
+    "warm-standby": "#d55e00",
+    "warm-switchover": "#009e73",
 }
 #: For names without a meaning of their own.
 _SPARES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#5b6470", "#e69f00", "#56b4e9", "#8c564b")

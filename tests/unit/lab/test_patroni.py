@@ -20,7 +20,7 @@ def test_the_package_that_is_missing_is_named_with_the_command_that_installs_it(
     monkeypatch.setattr(importlib.metadata, "version", version)
     with pytest.raises(PatroniMissingError, match="pysyncobj") as raised:
         require_patroni()
-    assert "pip install './lab[failover]'" in raised.value.hint
+    assert "-m pip install patroni pysyncobj" in raised.value.hint
 
 
 def test_what_was_waited_for_in_vain_is_named() -> None:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The parameters of a failover."""
+
+import pytest
+
+from pgflash_lab.failover.model import FailoverParameters
+from pgflash_lab.parameters import ScenarioError
+from pgflash_lab.scenario import load_scenario
+
+
+def test_patronis_timings_must_go_together() -> None:
+    changes = {"ttl_s": "20", "loop_wait_s": "10"}
+    with pytest.raises(ScenarioError, match="ttl_s must be at least"):
+        load_scenario("failover", changes=changes)
+    with pytest.raises(ScenarioError, match="ttl_s must be at least 20"):
+        load_scenario("failover", changes={"ttl_s": "10"})
+
+
+def test_clients_that_pause_are_refused() -> None:
+    with pytest.raises(ScenarioError, match="think_factor must be 0"):
+        load_scenario("failover", changes={"think_factor": "0.1"})
+
+
+def test_the_warm_up_is_the_same_load_at_full_speed() -> None:
+    parameters = load_scenario("failover", changes={"rate_tps": "5"}).parameters
+    assert isinstance(parameters, FailoverParameters)
+    plain = parameters.before_it(measure_s=7)
+    assert (plain.measure_s, plain.rate_tps) == (7, 0)
+    assert (plain.mix, plain.warehouses) == (parameters.mix, parameters.warehouses)
+
+
+def test_each_of_three_servers_has_the_database() -> None:
+    assert load_scenario("failover").parameters.servers == 3
+    assert load_scenario("pgbench").parameters.servers == 1
