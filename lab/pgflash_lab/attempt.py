@@ -396,6 +396,6 @@ def _needed_bytes(scenario: Scenario, approach: Approach) -> int:
     parameters = scenario.parameters_of(approach)
     database = scenario.workload.database_bytes(parameters)
     load_s = scenario.workload.prepare_s(parameters) + scenario.workload.expected_s(parameters)
-    wal = 4 * 2**20 * parameters.clients * load_s
+    wal = parameters.wal_bytes_per_s * load_s
     cache = parameters.cache_bytes if approach.cache else 0
     return int((database * 1.5 + wal + cache) * parameters.servers)

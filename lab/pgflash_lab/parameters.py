@@ -12,6 +12,9 @@ from typing import Self
 from pgflash.errors import UsageError
 from pgflash.model.sizes import read_size
 
+#: The most WAL that a client's load writes in a second.
+WAL_BYTES_PER_CLIENT_S = 4 * 2**20
+
 
 class ScenarioError(UsageError):
     """A scenario's file, or a change to it on the command line, is wrong."""
@@ -72,6 +75,11 @@ class Parameters:
     def servers(self) -> int:
         """Return how many servers an attempt has, each with its own copy of the database."""
         return 1
+
+    @property
+    def wal_bytes_per_s(self) -> float:
+        """Return the most WAL that a load may write, for the room that its files need."""
+        return WAL_BYTES_PER_CLIENT_S * self.clients
 
     def seeded(self, number: int) -> Self:
         """Return the same with a seed for the draws of one attempt."""

@@ -42,7 +42,9 @@ def test_the_list_as_json_and_csv(capsys: pytest.CaptureFixture[str]) -> None:
     names = [one["scenario"] for one in listed]
     assert {"flash-cache", "oltp-approaches"} <= set(names)
     rows = list(csv.DictReader(io.StringIO(output(capsys, "lab", "list", "--format", "csv"))))
-    assert rows[0]["approaches"].split()[0] == "baseline"
+    approaches = {row["scenario"]: row["approaches"].split() for row in rows}
+    assert approaches["flash-cache"][0] == "baseline"
+    assert approaches["failover"][0] == "cold-standby"
 
 
 def test_show_as_json_is_the_result(capsys: pytest.CaptureFixture[str], store: Path) -> None:

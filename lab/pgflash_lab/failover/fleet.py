@@ -33,7 +33,7 @@ _PARAMETERS = {
     "max_worker_processes": 16,
     "max_connections": 120,
     "wal_keep_size": "1GB",
-    # A standby that cancels a query would only end the lab's own ones.
+    # No query of the lab on a standby is cancelled by what replication removes.
     "hot_standby_feedback": "on",
     "max_standby_streaming_delay": "60s",
 }
@@ -73,7 +73,7 @@ def running_fleet(lab: Lab, approach: Approach) -> Iterator[PatroniCluster]:
             cluster.start()
             cluster.wait_for("a standby is synchronous", cluster.synchronous)
             yield cluster
-        except BaseException:
+        except Exception:
             _keep_logs(lab, cluster)
             raise
         finally:

@@ -4,8 +4,8 @@
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
-from pgflash_lab.oltp.model import OltpParameters
-from pgflash_lab.parameters import require
+from pgflash_lab.oltp.model import Mix, OltpParameters
+from pgflash_lab.parameters import WAL_BYTES_PER_CLIENT_S, require
 from pgflash_lab.patroni import NAMES
 
 
@@ -67,3 +67,9 @@ class FailoverParameters(OltpParameters):
     def servers(self) -> int:
         """Return how many servers have a copy of the database."""
         return len(NAMES)
+
+    @property
+    def wal_bytes_per_s(self) -> float:
+        """Return less where only one transaction in ten writes: each server keeps all of it."""
+        share = 0.1 if self.mix is Mix.READ_MOSTLY else 1.0
+        return WAL_BYTES_PER_CLIENT_S * self.clients * share

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who used the processors, and what the new leader read: cumulative counters and differences.
+"""Processor time by its user, and the reads of the new leader: cumulative counters, differences.
 
 A member that is killed takes its counters along, so they are read just before.  Patroni's own time
 counts as the driver's, since it belongs to the experiment and not to a server.

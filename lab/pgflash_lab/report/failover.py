@@ -159,8 +159,9 @@ def _recovery(summary: Summary) -> str:
         one.facts.get("recovery_s", math.inf) for one in summary.attempts
     )
     if math.isinf(median_s):
-        return f"not within {min(one.facts['watched_s'] for one in summary.attempts):.0f} s"
-    return f"within {median_s:g} s"
+        watched_s = min(one.facts["watched_s"] for one in summary.attempts)
+        return f"not within {whole(int(watched_s))} s"
+    return f"within {whole(int(median_s))} s"
 
 
 def _median(summary: Summary, fact: str) -> float | None:

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pgflash_lab.order import ExtensionMissingError, Order, require_extension
+from pgflash.errors import UsageError
+from pgflash_lab.order import (
+    ExtensionMissingError,
+    Order,
+    require_extension,
+    require_workload,
+)
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.scenario import load_scenario
 from pgflash_lab.store import Store
@@ -59,3 +65,14 @@ def test_a_cache_that_nothing_can_fill_is_refused_unless_it_may_begin_empty(
     assert "--set prefill=false" in caught.value.hint
     (tmp_path / "share" / "extension" / "pg_prewarm.control").touch()
     require_extension(order(tmp_path))
+
+
+def test_servers_of_one_attempt_do_not_share_two_real_devices(tmp_path: Path) -> None:
+    ordered = Order(
+        scenario=load_scenario("failover"),
+        install=order(tmp_path).install,
+        store=Store(root=tmp_path),
+        real=(tmp_path / "disk", tmp_path / "flash"),
+    )
+    with pytest.raises(UsageError, match="has 3 servers, which would share your two devices"):
+        require_workload(ordered)

@@ -3,6 +3,7 @@
 
 import pytest
 
+from pgflash_lab.attempt import needed_bytes
 from pgflash_lab.failover.model import FailoverParameters
 from pgflash_lab.parameters import ScenarioError
 from pgflash_lab.scenario import load_scenario
@@ -32,3 +33,8 @@ def test_the_warm_up_is_the_same_load_at_full_speed() -> None:
 def test_each_of_three_servers_has_the_database() -> None:
     assert load_scenario("failover").parameters.servers == 3
     assert load_scenario("pgbench").parameters.servers == 1
+
+
+def test_three_servers_of_the_demo_fit_into_memory_beside_the_machine_that_runs_it() -> None:
+    needed = needed_bytes(load_scenario("failover", preset="demo"))
+    assert 3 * 4 * 105 * 2**20 < needed < 8 * 2**30
