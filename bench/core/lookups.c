@@ -30,6 +30,7 @@
 
 #include "fcache/life.h"
 #include "../measure.h"
+#include "die.h"
 #include "index.h"
 #include "read.h"
 
@@ -62,20 +63,6 @@ static uint32_t order[ORDER];
 static uint32_t next_of_order;
 static char *asked; /* a page that the system call asks about */
 static volatile uint64_t sink;
-
-static void
-die(const char *what)
-{
-	fprintf(stderr, "lookups: could not %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static void
-must(FcStatus status, const char *what)
-{
-	if (status != FC_OK)
-		die(what);
-}
 
 /* ---- the candidates ------------------------------------------------------ */
 
@@ -354,13 +341,16 @@ map_memory(size_t size)
 	return at;
 }
 
-/* False if the kernel has no huge pages for this memory. */
+/* Put memory into huge pages; false if the kernel has too few of them. */
 static bool
 collapse(char *memory, size_t size)
 {
-	size_t whole = size / HUGE_PAGE * HUGE_PAGE;
+	size_t whole = size / HUGE_PAGE;
+	size_t huge = 0;
 
-	return whole > 0 && madvise(memory, whole, MADV_COLLAPSE) == 0;
+	for (size_t i = 0; i < whole; i++)
+		huge += madvise(memory + i * HUGE_PAGE, HUGE_PAGE, MADV_COLLAPSE) == 0;
+	return whole > 0 && huge >= whole - whole / 20;
 }
 
 static size_t

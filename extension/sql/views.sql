@@ -174,6 +174,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT writer_running boolean,
 	OUT missing_workers text,
 	OUT metadata_bytes bigint,
+	OUT metadata_huge_bytes bigint,
 	OUT metadata_bytes_per_block double precision
 )
 AS 'MODULE_PATHNAME', 'pgflash_cache_row'
@@ -323,6 +324,8 @@ COMMENT ON COLUMN pgflash_cache.missing_workers IS
 	'The background workers of pgflash for which max_worker_processes leaves no place; null if there are none.';
 COMMENT ON COLUMN pgflash_cache.metadata_bytes IS
 	'Shared memory that the cache uses, in bytes.';
+COMMENT ON COLUMN pgflash_cache.metadata_huge_bytes IS
+	'Of metadata_bytes, what is in huge pages. The worker puts the cache''s own memory there after the start if the kernel can (Linux 6.1, transparent huge pages not set to never); null if that memory is in PostgreSQL''s, for which huge_pages decides.';
 COMMENT ON COLUMN pgflash_cache.metadata_bytes_per_block IS
 	'metadata_bytes / slots.';
 REVOKE ALL ON FUNCTION pgflash_cache_row() FROM PUBLIC;

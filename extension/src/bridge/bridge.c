@@ -35,6 +35,7 @@
 #include "bridge/bridge.h"
 #include "bridge/bridge_cache_policy.h"
 #include "bridge/bridge_devices.h"
+#include "bridge/bridge_pages.h"
 #include "bridge/bridge_resize.h"
 #include "bridge/bridge_restart.h"
 #include "bridge/bridge_runtime.h"
@@ -511,7 +512,11 @@ bridge_tick(void)
 	 */
 	if (loading)
 		return 0;
-	return bridge_resize_tick(&config) ? Min(again_ms, BUSY_MS) : again_ms;
+
+	bool more = bridge_resize_tick(&config);
+
+	more |= bridge_pages_tick();
+	return more ? Min(again_ms, BUSY_MS) : again_ms;
 }
 
 bool

@@ -53,6 +53,7 @@
 #include "storage/ipc.h"
 
 #include "bridge/bridge_mounts.h"
+#include "bridge/bridge_pages.h"
 #include "bridge/bridge_restart.h"
 #include "broken.h"
 #include "fcache/writer.h"
@@ -270,7 +271,7 @@ bridge_restart_reserve(size_t size)
 		}
 		on_proc_exit(drop_unused, (Datum) 0);
 	}
-	reserved = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	reserved = bridge_pages_map(fd, size);
 	if (reserved == MAP_FAILED)
 	{
 		not_reserved(strerror(errno));
@@ -372,6 +373,7 @@ bridge_restart_release(void)
 	if (reserved == NULL)
 		return;
 	Assert(fd >= 0 && reserved_size > 0);
+	bridge_pages_forget();
 	(void) munmap(reserved, reserved_size);
 	close(fd);
 	(void) shm_unlink(name);

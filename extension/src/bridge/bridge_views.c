@@ -16,6 +16,7 @@
 #include "bridge/bridge.h"
 #include "bridge/bridge_cache_policy.h"
 #include "bridge/bridge_devices.h"
+#include "bridge/bridge_pages.h"
 #include "bridge/bridge_resize.h"
 #include "bridge/bridge_restart.h"
 #include "bridge/bridge_runtime.h"
@@ -181,6 +182,15 @@ bridge_metadata_bytes(void)
 	return bridge_attached()
 	           ? fc_cache_memory_size(&runtime.cache) + advice_memory_size()
 	           : 0;
+}
+
+bool
+bridge_metadata_huge_bytes(size_t *bytes_out)
+{
+	bool known = bridge_attached() && bridge_pages_own();
+
+	*bytes_out = known ? bridge_pages_huge_bytes() : 0;
+	return known;
 }
 
 uint32_t

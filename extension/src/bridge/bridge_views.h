@@ -93,6 +93,9 @@ extern const char *bridge_size_reason(void);
 extern uint32_t bridge_slot_count(void); /* that may be used */
 extern uint32_t bridge_used_slots(void);
 extern size_t bridge_metadata_bytes(void);
+
+/* What of it is in huge pages; false if PostgreSQL knows. */
+extern bool bridge_metadata_huge_bytes(size_t *bytes_out);
 extern uint32_t bridge_file_count(void);
 extern bool bridge_file(uint32_t number, BridgeFile *out);
 

@@ -43,6 +43,9 @@ typedef struct Board
 	 */
 	_Atomic bool self_tested;
 
+	/* So much of the cache's memory was put into huge pages. */
+	_Atomic uint64_t huge_bytes;
+
 	/* The fd that could not be classified, for the log line. */
 	_Atomic int unknown_fd;
 	_Atomic int unknown_errno;

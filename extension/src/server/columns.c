@@ -120,6 +120,7 @@ const RowType cache_columns = {
 		{ "writer_running", BOOLOID },
 		{ "missing_workers", TEXTOID },
 		{ "metadata_bytes", INT8OID },
+		{ "metadata_huge_bytes", INT8OID },
 		{ "metadata_bytes_per_block", FLOAT8OID },
 	}
 };

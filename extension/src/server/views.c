@@ -120,6 +120,8 @@ fill_size(Value *row)
 	uint64 used = bridge_used_slots();
 	uint32 slots = bridge_slot_count();
 	uint64 metadata_bytes = bridge_metadata_bytes();
+	size_t huge_bytes;
+	bool huge_known = bridge_metadata_huge_bytes(&huge_bytes);
 
 	set_count(row, CACHE_ROW_SIZE_BYTES, (uint64) size.slots * BLOCK_BYTES);
 	set_count(row, CACHE_ROW_SIZE_MAX_BYTES,
@@ -132,6 +134,8 @@ fill_size(Value *row)
 	set_count(row, CACHE_ROW_USED_BYTES, used * BLOCK_BYTES);
 	set_count(row, CACHE_ROW_KEEP_BLOCKS, bridge_cache_policy_keep_blocks());
 	set_count(row, CACHE_ROW_METADATA_BYTES, metadata_bytes);
+	set_if(row, CACHE_ROW_METADATA_HUGE_BYTES, huge_known,
+	       Int64GetDatum((int64) huge_bytes));
 	set_if(row, CACHE_ROW_METADATA_BYTES_PER_BLOCK, slots > 0,
 	       Float8GetDatum(
 			   slots == 0 ? 0 : (double) metadata_bytes / (double) slots));

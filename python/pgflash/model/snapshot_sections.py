@@ -318,6 +318,7 @@ select pg_catalog.pg_wal_lsn_diff(
             "staging_blocks",
             "staging_used",
             "metadata_bytes",
+            "metadata_huge_bytes",
             "metadata_bytes_per_block",
         ),
     ),

@@ -416,6 +416,7 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
      "huge_pages = try"),
     ("huge-pages", server(17, huge_pages_status=None, huge_pages="off"), Outcome.NOTE, "nr_huge"),
     ("transparent-huge-pages", host(transparent_huge_pages="always"), Outcome.NOTE, "madvise"),
+    ("transparent-huge-pages", host(transparent_huge_pages="never"), Outcome.NOTE, "madvise"),
     ("overcommit", sysctl("vm.overcommit_memory", 0), Outcome.NOTE, "vm.overcommit_memory=2"),
     ("shared-memory", host(shm_bytes=64 * 2**20), Outcome.WARNING, "remount,size=1G /dev/shm"),
     ("shared-memory", host(shm_bytes=64 * 2**20, container="Docker"), Outcome.WARNING,
@@ -564,6 +565,16 @@ UNKNOWN: list[tuple[str, DoctorFacts]] = [
 @pytest.mark.parametrize(("rule", "facts"), UNKNOWN, ids=[one[0] for one in UNKNOWN])
 def test_a_rule_that_cannot_know_says_so(rule: str, facts: DoctorFacts) -> None:
     assert {one.outcome for one in of(facts, rule)} - {Outcome.GOOD} == {Outcome.UNKNOWN}
+
+
+def test_small_caches_and_those_in_the_servers_memory_need_no_transparent_huge_pages() -> None:
+    for settings in (
+        {"pgflash__cache_size": str(GB // 8192)},
+        {"pgflash__cache_file": ""},
+        {"pgflash__warm_restart": "off"},
+    ):
+        facts = replace(server(18, **settings), host=replace(HOST, transparent_huge_pages="never"))
+        assert {one.outcome for one in of(facts, "transparent-huge-pages")} == {Outcome.GOOD}
 
 
 def test_every_rule_has_a_finding_above() -> None:
