@@ -14,12 +14,12 @@ import pytest
 from pgflash.cli import main
 from pgflash.live.fleet import LiveFleet
 from pgflash.web.serve import to_watch
+from pgflash_lab.patroni import NAMES
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.processes import servers_in
 from support.commands import output
 from support.patience import until
 from support.patroni import (
-    NAMES,
     PatroniCluster,
     PatroniMember,
     as_patronis_user,
