@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Sessions with databases of any encoding, and with standbys that cancel statements."""
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import psycopg
 import pytest
 
 from pgflash import api
-from pgflash.session import connect
+from pgflash.session import Connection, connect
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
@@ -29,6 +30,7 @@ select (select count(*) from "\N{SNOWMAN}" where n <> g) from generate_series(1,
 """
 
 
+SLEEP = "select pg_sleep(seconds) from public.waiting"
 SLEEPING = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
 
 
@@ -82,42 +84,39 @@ def test_the_environments_encoding_does_not_matter(
     assert "\N{SNOWMAN}" in output(capsys, "report", "--dsn", server.conninfo())
 
 
-def test_a_statement_that_a_standby_cancels_is_run_again(
-    cluster: ClusterFactory, pgflash_install: PgInstall
-) -> None:
-    primary = cluster(install=pgflash_install, settings=REPLICATION)
+def cancelled(
+    cluster: ClusterFactory, install: PgInstall, read: Callable[[Connection], object]
+) -> Future[object]:
+    """Have a standby cancel READ, whose query sleeps until then; return how it ended."""
+    primary = cluster(install=install, settings=REPLICATION)
     with primary.connect() as writer, ThreadPoolExecutor(max_workers=1) as pool:
         writer.execute("create table waiting as select 300 as seconds")
         standby = create_standby(cluster, primary).server
         until(lambda: has_replayed(primary, standby))
         with closing(connect(standby.conninfo())) as session:
-            reading = pool.submit(
-                lambda: session.execute("select pg_sleep(seconds) from public.waiting").fetchall()
-            )
+            reading = pool.submit(read, session)
             with standby.connect() as other:
                 until(lambda: other.execute(SLEEPING).fetchone() == (1,))
-                # The replay of this asks for the lock that the statement holds.
+                # The replay of this asks for the lock that the query holds.
                 writer.execute("truncate waiting")
-                assert reading.result() == []
+                reading.exception()  # wait for its end
+    return reading
+
+
+def test_a_statement_that_a_standby_cancels_is_run_again(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    reading = cancelled(cluster, pgflash_install, lambda session: session.execute(SLEEP).fetchall())
+    assert reading.result() == []
 
 
 def test_a_transaction_that_a_standby_cancels_is_not_run_again_in_part(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    primary = cluster(install=pgflash_install, settings=REPLICATION)
-    with primary.connect() as writer, ThreadPoolExecutor(max_workers=1) as pool:
-        writer.execute("create table waiting as select 300 as seconds")
-        standby = create_standby(cluster, primary).server
-        until(lambda: has_replayed(primary, standby))
-        with closing(connect(standby.conninfo())) as session:
+    def read(session: Connection) -> None:
+        with session.transaction():
+            session.execute("select 1")
+            session.execute(SLEEP)
 
-            def read() -> None:
-                with session.transaction():
-                    session.execute("select 1")
-                    session.execute("select pg_sleep(seconds) from public.waiting")
-
-            reading = pool.submit(read)
-            with standby.connect() as other:
-                until(lambda: other.execute(SLEEPING).fetchone() == (1,))
-                writer.execute("truncate waiting")
-                assert isinstance(reading.exception(), psycopg.errors.SerializationFailure)
+    reading = cancelled(cluster, pgflash_install, read)
+    assert isinstance(reading.exception(), psycopg.errors.SerializationFailure)
