@@ -1,22 +1,22 @@
 /*
  * load.c
- *		The list of files that are to be loaded into the cache.
+ *		The list of files to load into the cache.
  *
- * A file is the main fork of a relation.  It is known by its number, not by the
- * relation: the loader is connected to no database, and works on a standby as
- * well.  If the relation is rewritten meanwhile, its old file is gone, and
- * loading it has failed.
+ * A file is the main fork of a relation.  It is known by its number, not by
+ * the relation, because the loader is connected to no database; so it works on
+ * a standby as well.  If the relation is rewritten meanwhile, its old file is
+ * gone, and loading it fails.
  *
- * Files are loaded in the order in which they were asked for.  The last ones
- * stay in the list until their places are needed, for the view.
+ * Files are loaded in the order of the requests.  Those that are done stay in
+ * the list, for the view, until their places are needed.
  *
- * The list outlives a restart in a file of the directory where PostgreSQL keeps
- * its own statistics.  The loader writes it about once a second while it works.
- * After a crash it begins again where it was then.  A file that is damaged, or
- * of another server, names files that do not exist or that nobody wants to be
- * loaded: that costs time, never a wrong block.
+ * A file in the directory of PostgreSQL's own statistics keeps the list over a
+ * restart.  The loader writes it about once a second while it works, and
+ * resumes from it after a crash.  If it is damaged, or of another server, it
+ * names files that do not exist or that nobody wants to load: that costs time,
+ * never a wrong block.
  *
- * Locking: one lock for all; it is held for a few instructions, or for a walk
+ * Locking: one lock for everything, held for a few instructions or for a walk
  * through the list.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -77,7 +77,7 @@ load_attached(void)
 
 /* ---- the list ------------------------------------------------------------ */
 
-/* A place that is free, or else that of the file that was done first. */
+/* A free place, or else that of the oldest request that is done. */
 static LoadFile *
 find_place(void)
 {
@@ -318,7 +318,7 @@ load_save(void)
 	pfree(files);
 }
 
-/* Nobody else has the memory yet. */
+/* No other process has the memory yet. */
 static void
 read_list(FILE *from)
 {

@@ -1,6 +1,6 @@
 /*
  * load.h
- *		Files that are to be loaded into the cache.
+ *		Files to load into the cache.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -11,7 +11,7 @@
 
 #include "datatype/timestamp.h"
 
-/* As many files may be waiting or being loaded, or were loaded last. */
+/* Files in the list: waiting, being loaded, or done last. */
 #define LOAD_FILES_MAX 512
 
 typedef enum LoadState
@@ -35,7 +35,7 @@ typedef struct LoadFile
 	int32 error; /* errno, if it failed */
 	uint64 blocks;
 	uint64 done;
-	uint64 cached; /* of those done: before */
+	uint64 cached; /* of those done: before the load */
 	uint64 loaded;
 	uint64 refused;
 	TimestampTz queued_at;
@@ -72,7 +72,7 @@ extern bool load_store(const LoadFile *file);
 /* The file in a place; false: there is none. */
 extern bool load_get(uint32 place, LoadFile *out);
 
-/* Why nothing is loaded at present, in static memory; NULL: no reason. */
+/* Why nothing can be loaded now, in static memory; NULL: something can. */
 extern void load_set_reason(const char *why);
 extern const char *load_reason(void);
 
@@ -82,8 +82,8 @@ extern void load_save(void);
 /* ---- the process that loads ---------------------------------------------- */
 
 /*
- * Start it if there is something to load and it does not run.  Called by the
- * housekeeping worker, about once a second.
+ * Start it if there is something to load and it is not running.  The
+ * housekeeping worker calls this about once a second.
  */
 extern void load_worker_tick(void);
 

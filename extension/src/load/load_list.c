@@ -1,24 +1,24 @@
 /*
  * load_list.c
- *		A list of blocks that are to be loaded into the cache, hottest first.
+ *		A list of blocks to load into the cache, hottest first.
  *
- * A list has bitmaps of blocks, by segment file and heat, as the function
- * pgflash_cache_list() of this server or another one with the same files made
- * them.  There is one list at a time; a new one takes its place.
+ * A list has a bitmap of blocks for each segment file and heat.  The function
+ * pgflash_cache_list() makes it, on this server or on another one that has the
+ * same files.  There is one list at a time; a new one replaces it.
  *
- * The bitmaps are in a file in the directory where PostgreSQL keeps its own
- * statistics: a header, the parts in the order in which they are loaded, their
- * bitmaps.  It is written before the list takes effect, and never changed, so
- * it outlives a restart; then the list begins again, and what is cached by then
- * is not read again.  Header, parts and bitmaps have checksums.  Whatever a
- * list says, it names files and blocks to read and nothing else: one that is
- * damaged, old, or of another server costs time, never a wrong block.
+ * The bitmaps are in a file in the directory of PostgreSQL's own statistics: a
+ * header, the parts in the order in which they are loaded, their bitmaps.  The
+ * file is written before the list takes effect and never changes, so the list
+ * outlives a restart.  Then it begins again, and blocks that are cached by
+ * then are not read again.  Header, parts and bitmaps have checksums.  A list
+ * can only name files and blocks to read: one that is damaged, old, or of
+ * another server costs time, never a wrong block.
  *
- * Several processes load a list, each a part at a time.  Shared memory has the
- * number of the next part, and the counts.
+ * Several processes load a list, each one part at a time.  Shared memory has
+ * the number of the next part, and the counts.
  *
- * Locking: one lock, held for a few instructions; another one while the file is
- * written, for those who bring a new list.
+ * Locking: one lock, held for a few instructions; a second one, for sessions
+ * that bring a new list, held while the file is written.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -153,7 +153,7 @@ load_list_bitmap(int fd, const LoadPart *part)
 	return NULL;
 }
 
-/* Hottest first; those of a file together. */
+/* Hottest first; the parts of a file together. */
 static int
 compare_parts(const void *a, const void *b)
 {
@@ -192,7 +192,7 @@ write_file(const ListHeader *header, const LoadPartSource *parts)
 
 /* ---- the list ------------------------------------------------------------ */
 
-/* Make a list the present one. */
+/* Make a list the current one. */
 static void
 adopt(const ListHeader *header)
 {
@@ -365,7 +365,7 @@ size_bytes(void)
 	return sizeof(Shared);
 }
 
-/* Continue with the list of the last life. */
+/* Resume the list of the server's last run. */
 static void
 start(void *memory)
 {

@@ -1,6 +1,6 @@
 /*
  * load_list.h
- *		A list of blocks that are to be loaded into the cache, hottest first.
+ *		A list of blocks to load into the cache, hottest first.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -65,22 +65,22 @@ typedef struct LoadList
 /* Requests memory; call it while the library is being loaded. */
 extern void load_list_install(void);
 
-/* Take a new list instead of the present one; sorts the parts. */
+/* Replace the current list by a new one; sorts the parts. */
 extern void load_list_replace(LoadPartSource *parts, uint32 count,
                               TimestampTz taken_at);
 
-/* The present list; false: there is none. */
+/* The current list; false: there is none. */
 extern bool load_list_get(LoadList *out);
 
-/* End it; returns whether it was not done. */
+/* Cancel it; returns whether it was waiting or being loaded. */
 extern bool load_list_cancel(void);
 
-/* The file that a part is of. */
+/* The segment file of a part. */
 extern BridgeLoadFile load_list_file(const LoadPart *part);
 
 /* ---- its file ------------------------------------------------------------ */
 
-/* Open it for reading, as a transient file; -1: this list's is not there. */
+/* Open it for reading, as a transient file; -1: this list has none. */
 extern int load_list_open(uint64 id);
 
 /* Read a part; false: it is damaged. */
@@ -103,7 +103,7 @@ extern bool load_list_count(uint64 id, const LoadCounts *more);
 /* A part has ended. */
 extern void load_list_end(uint64 id);
 
-/* Processes that load; returns their number after adding to it. */
+/* Add to the number of processes that load; returns the new number. */
 extern uint32 load_list_workers(int32 more);
 
 #endif

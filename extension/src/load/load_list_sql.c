@@ -3,12 +3,11 @@
  *		The SQL functions that load a list of blocks into the cache.
  *
  * A list is an array of rows that have the columns of pgflash_cache_list(), by
- * name, of whatever row type.  A row that could be no file's at all is refused
- * here; whether its blocks are there is only known when they are read.
+ * name; their type does not matter.  A row that cannot be of any file is
+ * refused here.  Whether its blocks exist is known only when they are read.
  *
- * How warm the cache is for a list is sampled: every so many blocks of the list
- * are looked up, in the order of the list, so that each part has its share of
- * them.
+ * How warm the cache is for a list is estimated from a sample: blocks at equal
+ * distances in the list are looked up, so each part has its share of them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -130,7 +129,7 @@ count_bits(const uint8 *bitmap, uint32 size)
 	return bits;
 }
 
-/* Take over the bitmap, up to the last block that a segment can have. */
+/* Take the bitmap, which has no more blocks than a segment can have. */
 static void
 take_bitmap(bytea *bytes, LoadPartSource *source)
 {
@@ -248,7 +247,7 @@ typedef struct Sample
 	uint64 cached;
 } Sample;
 
-/* The block of bit number wanted of those that are set, from bit *at on. */
+/* The block of the set bit with this number; the search resumes at *at. */
 static uint32
 find_bit(const uint8 *bitmap, uint32 size, uint32 *at, uint32 *passed,
          uint32 wanted)
@@ -268,7 +267,7 @@ find_bit(const uint8 *bitmap, uint32 size, uint32 *at, uint32 *passed,
 	return 0;
 }
 
-/* Look up the sample's blocks of a part. */
+/* Look up the blocks of the sample that are in this part. */
 static void
 sample_part(Sample *sample, const LoadPart *part, const uint8 *bitmap)
 {
@@ -289,7 +288,7 @@ sample_part(Sample *sample, const LoadPart *part, const uint8 *bitmap)
 	pfree(blocks);
 }
 
-/* The share of the list's blocks that are cached; false: nobody knows. */
+/* The share of the list's blocks that are cached; false: unknown. */
 static bool
 sample_warmth(const LoadList *list, double *warmth_out)
 {

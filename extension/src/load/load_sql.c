@@ -88,7 +88,7 @@ add_file(Relation relation)
 
 /*
  * Add a relation with its TOAST table and, if wanted, its indexes.  One that
- * was dropped meanwhile has none.
+ * was dropped meanwhile has no blocks.
  */
 static int64
 add_relation(Oid id, bool indexes)

@@ -3,22 +3,22 @@
  *		The processes that load blocks into the cache.
  *
  * They run only while there is something to load; the housekeeping worker
- * starts them: one for files (load.c), which are read from their beginning to
- * their end, and LOAD_WORKERS for a list (load_list.c), whose blocks are
- * scattered, so that a disk has several reads at a time.  Files come first.
+ * starts them.  One loads files (load.c), from their beginning to their end.
+ * LOAD_WORKERS load a list (load_list.c): its blocks are scattered, so the
+ * disk gets several reads at a time.  Files come first.
  *
- * Each reads in runs of up to 16 blocks, with one call each: a disk charges per
- * call rather than per byte.  Blocks that are cached are not read.  Where the
- * file system allows it, the page cache is left alone (O_DIRECT).
+ * Each process reads runs of up to 16 blocks, with one call each: a disk
+ * charges per call rather than per byte.  Blocks that are cached are not read.
+ * Where the file system allows it, the page cache is left alone (O_DIRECT).
  *
- * Queries must not feel it.  All together read at most pgflash.load_rate.  When
- * a read takes much longer than the quickest ones do, the disk has a queue, and
- * the process rests for a multiple of that time.  It waits, too, while the
- * cache or its writer could not take a block without being in the way of
- * queries (bridge_load.c).
+ * Queries must not feel it.  Together the processes read at most
+ * pgflash.load_rate.  A read that takes much longer than the quickest one
+ * shows that the disk has a queue; the process then rests for a multiple of
+ * that time.  It also waits while the cache or its writer could take a block
+ * only at the expense of queries (bridge_load.c).
  *
- * They hold no lock and are connected to no database.  A file is opened for a
- * portion of it at a time, so that a dropped one does not occupy its space for
+ * The processes hold no lock and are connected to no database.  A file is
+ * opened for one portion at a time, so a dropped file keeps its space no
  * longer than that.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -56,14 +56,14 @@
 /* While nothing can be loaded, look again after this time. */
 #define HINDERED_MS 1000
 
-/* While the ring is half full; and how often before a block is given up. */
+/* The wait while the ring is half full; how many until a block is given up. */
 #define RING_MS    2
 #define RING_TRIES 1000
 
 /*
- * A read that takes SLOW times as long as the quickest has waited for others;
- * then rest for REST times as long.  The quickest is forgotten by a hundredth
- * for each read, since the disk may become slower for good.
+ * A read that takes SLOW times as long as the quickest one has waited for
+ * others; the process then rests for REST times as long.  The quickest time
+ * grows by a hundredth with each read: the disk may become slower for good.
  */
 #define SLOW   3
 #define REST   4
@@ -71,7 +71,7 @@
 
 PGDLLEXPORT void pgflash_loader_main(Datum argument);
 
-/* Of the processes, one loads files. */
+/* One of the processes loads files. */
 static bool loads_files;
 
 static double quickest_ns;
@@ -79,7 +79,7 @@ static double quickest_ns;
 /* Milliseconds by which the process is ahead of its rate. */
 static double ahead_ms;
 
-/* Wait; leave when told to. */
+/* Wait, then act on signals and a changed configuration. */
 static void
 wait_ms(long ms)
 {
@@ -213,7 +213,7 @@ load_portion(LoadFile *file, void *buffer)
 	(void) load_store(file);
 }
 
-/* Why is there nothing to do now?  NULL: there is. */
+/* Why nothing can be loaded now; NULL: something can. */
 static const char *
 hindrance(void)
 {
@@ -339,7 +339,7 @@ load_part(const LoadPart *part, const uint8 *bitmap, void *buffer)
 			more = load_list_count(part_of, &rest);
 	}
 
-	/* What was not reached is not there, or nobody will load it. */
+	/* What was not reached does not exist, or will not be loaded. */
 	if (counts.done < part->blocks)
 	{
 		rest.done = part->blocks - counts.done;
@@ -443,7 +443,7 @@ load_worker_tick(void)
 	static BackgroundWorkerHandle *handles[LOAD_WORKERS];
 	int wanted = load_list_pending() ? LOAD_WORKERS : load_pending() ? 1 : 0;
 
-	/* One is enough; with fewer it takes longer. */
+	/* One process is enough; with fewer than wanted, loading takes longer. */
 	for (int i = 0; i < wanted; i++)
 	{
 		if (start_worker(&handles[i], i))
