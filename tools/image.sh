@@ -23,11 +23,11 @@ fail()
 	exit 1
 }
 
+package=${1:-}
+[ -f "$package" ] || fail 'Name the package: tools/image.sh out/deb/postgresql-18-pgflash_*.deb'
 for program in umoci dpkg-deb; do
 	command -v "$program" >/dev/null || fail "$program is missing: apt-get install umoci dpkg"
 done
-package=${1:-}
-[ -f "$package" ] || fail 'Name the package: tools/image.sh out/deb/postgresql-18-pgflash_*.deb'
 folder=$(realpath -m "${2:-out/image}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
