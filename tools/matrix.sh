@@ -26,7 +26,7 @@ first_set="tests/cluster/hooks/test_never_stale_ddl.py tests/cluster/hooks/test_
 
 # ---- outside: make each Debian, and go in
 
-packages=ca-certificates,git,gcc,libc6-dev,make,perl,procps,python3-venv,util-linux
+packages=ca-certificates,git,clang,gcc,libc6-dev,make,perl,procps,python3-venv,util-linux
 
 if [ "${1:-}" != inside ]; then
 	folder=$(realpath -m "${1:-$clone/out/matrix}")
@@ -79,7 +79,7 @@ user 'make venv-dev'
 # Unpacked, not installed: the scripts of a package would start a server.
 config=$(user '.venv/bin/python tools/pg.py debian')
 {
-	echo "Debian $(cat /etc/debian_version), $(gcc --version | head -n 1), $(ldd --version | head -n 1)"
+	echo "Debian $(cat /etc/debian_version), $(gcc --version | head -n 1), $(clang --version | head -n 1), $(ldd --version | head -n 1)"
 	echo "$("$config" --version), Linux $(uname -r), commit $(user 'git rev-parse --short HEAD')"
 } >"$report"
 cat "$report"
@@ -93,6 +93,7 @@ step()
 step 'make -C core test'
 step 'make -C emulator test'
 step "make -C extension test PG_CONFIG=$config"
+step 'tools/scratch.sh .venv/bin/python -m pytest --quiet --pg-major=debian tests/unit/extension/test_compilers.py'
 step "tools/scratch.sh .venv/bin/python -m pytest --quiet --pg-major=debian --no-controls --numprocesses=2 --dist=loadfile -m extension $(echo $TESTS)"
 grep -q '^FAILED' "$report" || echo passed >>"$report"
 cat "$report"

@@ -101,11 +101,11 @@ own_number(int fd, const char *path, const struct statfs *system)
 {
 	uint64_t number;
 
+	_Static_assert(sizeof(system->f_fsid) == sizeof(number), "");
 	switch ((uint32_t) system->f_type)
 	{
 		case EXT4_SUPER_MAGIC:
 		case BTRFS_SUPER_MAGIC:
-			_Static_assert(sizeof(system->f_fsid) == sizeof(number), "");
 			memcpy(&number, &system->f_fsid, sizeof(number));
 			return number;
 		case XFS_SUPER_MAGIC:
