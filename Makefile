@@ -43,7 +43,7 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: all help demo example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy \
+.PHONY: all help demo example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy bench-throttled \
 	fault-matrix matrix hostile monitoring-check postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign \
 	deb deb-check wheels release older-check
 
@@ -66,6 +66,7 @@ help:
 	@echo 'make hostile         repeat attacks on the server, its files and its users (as root: all of them)'
 	@echo 'make monitoring-check  raise every alert by its fault, with Prometheus and Alertmanager'
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
+	@echo 'make bench-throttled a server on a volume of 500 reads a second, with the cache and without (as root, ten minutes)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  test beside each extension that Debian packages for 15; write docs/reference/extensions.md'
 	@echo 'make older-check     an upgrade from the library of 0.1 and back, built from the history'
@@ -174,6 +175,9 @@ bench-policy: venv rooms
 	$(Q)bench/policy/venv.sh
 	$(Q)'$(BIN)/python' bench/policy/compare.py --traces '$(TRACES)' \
 		--python build/bench-policy/bin/python $(if $(QUICK),--quick)
+
+bench-throttled: venv-dev rooms
+	$(Q)$(MAKE) -C bench/pg throttled ARGS='$(ARGS)'
 
 postgres-check: venv-dev rooms
 	$(Q)test -n '$(PG_SRC)' || { echo 'Say where the sources are: make postgres-check PG_SRC=DIR'; exit 2; }

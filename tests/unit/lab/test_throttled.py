@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A volume that the kernel limits: a real one, and the files of version 2 in a made-up tree."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgflash.machine.tree import Machine
+from pgflash_lab.throttled import ThrottleError, Volume, make_group, throttled_volume
+
+MB = 1 << 20
+READS = 200
+READS_A_SECOND = 100
+
+#: Reads distinct blocks past the page cache.
+READER = """
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+memory = mmap.mmap(-1, 4096)
+for i in range(int(sys.argv[2])):
+    assert os.preadv(fd, [memory], i * 65536) == 4096
+"""
+
+VERSION_2 = "30 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate"
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Iterator[Volume]:
+    try:
+        with throttled_volume(tmp_path, size_bytes=64 * MB, memory_bytes=64 * MB) as made:
+            yield made
+    except ThrottleError as error:
+        pytest.skip(str(error))
+
+
+def reading_s(volume: Volume) -> float:
+    """Read blocks in a process of the group; return its time."""
+    began = time.monotonic()
+    with volume.entered():
+        reader = subprocess.Popen([sys.executable, "-c", READER, volume.path / "file", str(READS)])
+    assert reader.wait() == 0
+    return time.monotonic() - began
+
+
+def test_reads_of_the_group_are_limited_and_counted(volume: Volume) -> None:
+    (volume.path / "file").write_bytes(os.urandom(READS * 65536))
+    subprocess.run(["sync", "--file-system", volume.path], check=True)
+    before = volume.reads()
+    volume.limit(read_iops=READS_A_SECOND)
+    # The first slice of time is a present of the kernel's.
+    assert reading_s(volume) > 0.8 * READS / READS_A_SECOND
+    assert volume.reads() - before >= READS
+    # At one read a second it would take 200 s: a busy machine is faster than half of that.
+    volume.limit(read_iops=1)
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", READER, volume.path / "file", str(READS)], check=True)
+    assert time.monotonic() - began < READS / 2
+    volume.limit(read_iops=None)
+    assert reading_s(volume) < READS / 2
+
+
+def test_a_process_is_back_in_its_own_group(volume: Volume) -> None:
+    before = Path("/proc/self/cgroup").read_text()
+    with volume.entered():
+        inside = Path("/proc/self/cgroup").read_text()
+    assert inside != before
+    assert Path("/proc/self/cgroup").read_text() == before
+
+
+def test_nothing_is_left(tmp_path: Path) -> None:
+    def left() -> tuple[str, list[Path]]:
+        groups = Path("/sys/fs/cgroup").glob("**/pgflash-volume-*")
+        return Path("/proc/mounts").read_text(), sorted(groups)
+
+    before = left()
+    try:
+        with throttled_volume(tmp_path, size_bytes=64 * MB, memory_bytes=64 * MB) as made:
+            assert made.path.is_mount()
+            raise KeyboardInterrupt
+    except ThrottleError as error:
+        pytest.skip(str(error))
+    except KeyboardInterrupt:
+        pass
+    assert list(tmp_path.iterdir()) == []
+    assert left() == before
+
+
+def tree(root: Path, files: dict[str, str]) -> Machine:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Machine(root=root)
+
+
+def test_version_2_has_one_folder_and_its_own_words(tmp_path: Path) -> None:
+    machine = tree(
+        tmp_path,
+        {
+            "proc/self/mountinfo": VERSION_2,
+            "proc/self/cgroup": "0::/user.slice/shell",
+            "sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory pids",
+            "sys/fs/cgroup/cgroup.subtree_control": "cpu",
+            "sys/fs/cgroup/user.slice/shell/cgroup.procs": "",
+        },
+    )
+    root = tmp_path / "sys/fs/cgroup"
+    group = make_group("made", machine)
+    assert (root / "cgroup.subtree_control").read_text() == "+io +memory"
+    group.limit_reads("7:0", 500)
+    assert (root / "made/io.max").read_text() == "7:0 riops=500"
+    group.limit_reads("7:0", None)
+    assert (root / "made/io.max").read_text() == "7:0 riops=max"
+    group.limit_memory(MB)
+    assert (root / "made/memory.max").read_text() == str(MB)
+    with group.entered():
+        assert (root / "made/cgroup.procs").read_text() == str(os.getpid())
+        assert (root / "user.slice/shell/cgroup.procs").read_text() == ""
+    assert (root / "user.slice/shell/cgroup.procs").read_text() == str(os.getpid())
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    machine = tree(
+        tmp_path,
+        {
+            "proc/self/mountinfo": VERSION_2,
+            "proc/self/cgroup": "0::/",
+            "sys/fs/cgroup/cgroup.controllers": "cpu pids",
+        },
+    )
+    with pytest.raises(ThrottleError, match="no control groups that limit block devices"):
+        make_group("made", machine)
+    if os.geteuid() != 0:
+        with (
+            pytest.raises(ThrottleError, match="only root"),
+            throttled_volume(tmp_path, size_bytes=MB, memory_bytes=MB),
+        ):
+            pass
