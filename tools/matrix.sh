@@ -93,7 +93,7 @@ step()
 step 'make -C core test'
 step 'make -C emulator test'
 step "make -C extension test PG_CONFIG=$config"
-step 'tools/scratch.sh .venv/bin/python -m pytest --quiet --pg-major=debian tests/unit/extension/test_compilers.py'
+step 'tools/scratch.sh .venv/bin/python -m pytest --quiet --pg-major=debian tests/unit/extension/test_makefile.py'
 step "tools/scratch.sh .venv/bin/python -m pytest --quiet --pg-major=debian --no-controls --numprocesses=2 --dist=loadfile -m extension $(echo $TESTS)"
 grep -q '^FAILED' "$report" || echo passed >>"$report"
 cat "$report"
