@@ -103,7 +103,7 @@ class Volume:
 
     def reads(self) -> int:
         """Return the number of reads from the device so far."""
-        return int(Path(f"/sys/dev/block/{self.device}/stat").read_text().split()[0])
+        return int(HERE.read(f"/sys/dev/block/{self.device}/stat").split()[0])
 
 
 @contextlib.contextmanager
@@ -131,7 +131,7 @@ def throttled_volume(place: Path, *, size_bytes: int, memory_bytes: int) -> Iter
         undo.callback(_run, "losetup", "--detach", loop)
         _run("mount", loop, str(path))
         undo.callback(_retry, lambda: _run("umount", str(path)))
-        device = Path(f"/sys/block/{Path(loop).name}/dev").read_text().strip()
+        device = HERE.read(f"/sys/block/{Path(loop).name}/dev").strip()
         yield Volume(path=path, loop=loop, device=device, group=group)
 
 
