@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a server does now: one collector for all viewers, and a ring of samples in memory.
+"""What a server is doing: one collector for all viewers, and a ring of samples in memory.
 
-Read collector.py first, then ring.py; fleet.py has a collector for each of several servers;
-watch.py lets a program follow the samples, tables.py shows one to a person.  Nothing is kept on
+Read collector.py first, then ring.py.  fleet.py runs a collector for each of several servers,
+watch.py lets a program follow the samples, and tables.py prints one sample.  Nothing is written to
 disk, and nothing on the server is changed.
 """

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The one reader of the server: a thread that reads it once a second and tells all viewers.
+"""A thread that reads a server once a second for all viewers.
 
-It connects, finds out what the server can tell, and reads.  When the server goes away, it says so
-and tries again after 1, 2, 4, 8, then every 10 seconds, for as long as it takes.  It notices a
-restart, a promotion or a changed extension with the new connection, or within half a minute.
-Without a viewer it reads only every ten seconds; the first viewer makes it read at once.
+It connects, finds out which statistics the server has, and reads them.  When it loses the server,
+it tells the viewers and tries again after 1, 2, 4, 8, then every 10 seconds, without end.  It
+notices a restart, a promotion or a changed extension when it connects again, or within half a
+minute.  Without a viewer it reads only every ten seconds; the first viewer makes it read at once.
 
-A server that has stopped answering blocks this thread, but not the viewers: `status` uses the
-caller's clock to report that the last reading is late.
+A server that does not answer blocks this thread, but not the viewers: `status` uses the caller's
+clock to report that the last reading is late.
 
-One of several servers is also asked, every five seconds, what it says of itself beside the others
-(fleet.py).  All collectors of a process ask at the same moments, so that what they are told can be
-compared.
+Each server of a fleet (fleet.py) is also asked every five seconds for its role, lag and settings.
+All collectors of a process ask at the same moments, so that the answers can be compared.
 
-Locking: fields that others read are replaced whole, by this thread only.
+Locking: only this thread writes the fields that others read, and replaces each as a whole.
 """
 
 import contextlib
@@ -44,12 +43,12 @@ IDLE_INTERVAL_S = 10.0
 IDLE_AFTER_S = 60.0
 #: A reading older than this is late.
 LATE_S = 5.0
-#: How often the server is asked again what it is.
+#: How often the server's version, role and extension are read again.
 LOOK_AGAIN_S = 30.0
 BACKOFF_MAX_S = 10.0
-#: Servers of a fleet say what they are at each multiple of this, and without viewers less often.
+#: Servers of a fleet are asked for facts at multiples of this, and without viewers less often.
 FACTS_EVERY_S = 5.0
-#: Looks at files may take at most one part in this many of the time.
+#: Reading the counts of files may take one part in this many of the time.
 FILES_PART = 500
 
 
@@ -62,7 +61,7 @@ class Status:
     #: An error and its hint, as the command line prints them.
     sentence: str = ""
     hint: str = ""
-    #: The same for people who watch and did not start us: what is the matter, since when.
+    #: For viewers who did not start this program: what is wrong, and since when.
     page: str = ""
 
 
@@ -72,7 +71,7 @@ def _waiting(state: str, words: str) -> Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a server said of itself, and when, by the monotonic clock."""
+    """A server's facts, and when it was asked for them, by the monotonic clock."""
 
     at_s: float
     facts: ServerFacts
@@ -80,7 +79,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something about the server that viewers should be told once."""
+    """A change of the server that is reported to viewers once."""
 
     #: ISO 8601, by the server's clock.
     at: str
@@ -93,17 +92,17 @@ class Reader(Protocol):
     server: LiveServer
 
     def look_again(self) -> bool:
-        """Find out again what the server can tell; return whether that changed."""
+        """Describe the server again; return whether the description changed."""
 
     def read(self) -> Reading:
         """Return what the server has counted now."""
 
 
 class FilesReader(Protocol):
-    """Reads, over one session, the requests to files."""
+    """Reads the counts of requests to files over one session."""
 
     def read(self, server: LiveServer) -> Iterable[FileChange]:
-        """Return what has changed since the last read; everything at first."""
+        """Return the counts that have changed since the last read; all of them at first."""
 
 
 class Collector:
@@ -120,7 +119,7 @@ class Collector:
         files: Callable[[Connection], FilesReader] = FileReader,
         facts: Callable[[Connection], ServerFacts] | None = None,
     ) -> None:
-        """Read the server of a DSN into a ring; FACTS is for one of several servers."""
+        """Read the server of a DSN into a ring; FACTS reads the facts of a fleet's server."""
         self.ring = ring
         self.server: LiveServer | None = None
         self.newest: Reading | None = None
@@ -136,7 +135,7 @@ class Collector:
         self._files = files
         self._facts = facts
         self._facts_s = 0.0
-        #: Notices to be sent with the next reading, which has the server's time.
+        #: Notices that wait for the next reading, which has the server's time.
         self._untold: list[str] = []
         self._retired: Status | None = None
         self._status = _waiting("connecting", "Connecting to the server.")
@@ -150,25 +149,25 @@ class Collector:
     # ---- for others
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._thread.start()
 
     def stop(self, wait_s: float = 5.0) -> None:
-        """Stop reading; do not wait longer than this for a server that does not answer."""
+        """Stop reading; wait at most this long for a server that does not answer."""
         self._stop.set()
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(wait_s)
 
     def retire(self, sentence: str) -> None:
-        """Stop reading for good, without waiting for the server, and say why."""
+        """Stop reading for good, without waiting for the server, and show viewers why."""
         self._retired = _waiting("lost", sentence)
         self.ring.append("status", lambda _number: self._retired)
         self.stop(wait_s=0.0)
 
     @property
     def status(self) -> Status:
-        """Return the state of the connection now."""
+        """Return the current state of the connection."""
         if self._retired is not None:
             return self._retired
         status, newest = self._status, self.newest
@@ -199,7 +198,7 @@ class Collector:
             self._notice(-1)
 
     def asked(self) -> None:
-        """Note a request: a viewer who asks once will ask again."""
+        """Count a single request as a viewer for a while: more requests are likely."""
         self._notice(0)
 
     def _notice(self, viewers: int) -> None:
@@ -241,7 +240,7 @@ class Collector:
         return f"No answer {since}, trying again"
 
     def _serve(self) -> None:
-        """Read until the server goes away, another server answers, or we are stopped."""
+        """Read until the connection is lost or the collector is stopped."""
         with contextlib.closing(self._connect(self.dsn)) as connection:
             reader = self._reader(connection)
             self._introduce(reader.server)
@@ -250,7 +249,7 @@ class Collector:
             again_s = next_s + LOOK_AGAIN_S
             files = self._files(connection)
             files_s = next_s
-            # The first look returns all files, and takes longer than any other.
+            # The first read returns all files, and takes longer than any other.
             files_part = 0
             self.segments.forget()
             self._facts_s = 0.0
@@ -277,7 +276,7 @@ class Collector:
                     again_s = time.monotonic()
 
     def _wakes_before(self, next_s: float, connection: Connection) -> bool:
-        """Wait for the next reading, and meanwhile ask for facts; return whether we were woken."""
+        """Wait for the next reading, asking for facts meanwhile; return whether woken by a viewer."""
         while True:
             asks = self._facts is not None and self._facts_s < next_s
             due_s = self._facts_s if asks else next_s
@@ -312,7 +311,7 @@ class Collector:
     def _look_at_files(
         self, connection: Connection, files: FilesReader, server: LiveServer, reading: Reading
     ) -> bool:
-        """Take up the requests to files; return whether this server counts them."""
+        """Read the requests to files; return whether this server counts them."""
         try:
             self.segments.look(reading.at, files.read(server))
         except PgflashError:
@@ -358,7 +357,7 @@ class Collector:
         self.ring.append("notice", lambda _number: notice)
 
     def _say(self, status: Status) -> None:
-        """Tell the viewers about a change of state, once."""
+        """Send viewers the state if it has changed."""
         if status != self._status:
             self._status = status
             self.ring.append("status", lambda _number: status)

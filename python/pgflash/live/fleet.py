@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Several servers watched at once: a collector for each, and who leads them.
+"""Several servers watched at once: a collector for each, and which of them is the leader.
 
-The servers are those that the user named, or those that Patroni lists, which is asked again every
-few seconds: a new member is watched from then on, one that Patroni does not list any more is left
-alone at once, since its address may be another's soon.  Its row stays for a quarter of an hour.
-When Patroni does not answer, the last list counts, and each server says itself what it is.
+The servers are those that the user named, or the members that Patroni lists, asked every five
+seconds.  A new member is watched from then on.  A member that is no longer listed is disconnected
+at once, since its address may soon belong to another; its row stays for a quarter of an hour.
+While Patroni does not answer, the last list is used, and roles come from the servers.
 
-Where a server moves to another address, or comes back, its samples go on in the same ring, so that
-viewers see what was before.
+A server that moves to another address, or comes back, keeps its ring, so viewers still see its
+earlier samples.
 
-Locking: one thread decides all this, and replaces what others read, whole.
+Locking: one thread writes what others read, and replaces each part as a whole.
 """
 
 import contextlib
@@ -31,14 +31,14 @@ from pgflash.live.lead import Lead, follow, moment, who_leads, words
 from pgflash.live.ring import Ring
 from pgflash.model.fleet import LEADING, Fleet, PatroniCluster, ServerFacts
 
-#: Each takes two sessions, and about one per cent of a core while it is looked at.
+#: Each takes two sessions, and about 1 % of a core while it is viewed.
 SERVERS_MAX = 32
-#: How often Patroni is asked, and how long it may take for an answer.
+#: How often Patroni is asked, and how long it may take to answer.
 LOOK_S = 5.0
 PATRONI_TIMEOUT_S = 5.0
-#: How often who leads is looked at.
+#: How often the leader is determined.
 TICK_S = 0.5
-#: Facts that were asked for at different moments are not compared with one another.
+#: Positions in the WAL are compared only if they were read within this time of one another.
 TOGETHER_S = 2.0
 GONE_KEPT = timedelta(minutes=15)
 _KEY_MAX = 60
@@ -48,18 +48,18 @@ _KEY_MAX = 60
 class Member:
     """A server of a fleet."""
 
-    #: What addresses call it.
+    #: Its name in URLs.
     key: str
     server: NamedServer
     ring: Ring
-    #: None: it is not connected to.
+    #: None: there is no connection to it.
     collector: Collector | None = None
-    #: When Patroni was first seen not to list it.
+    #: When it was first missing from Patroni's list.
     gone_at: datetime | None = None
 
     @property
     def is_connecting(self) -> bool:
-        """Whether it is to be read, and has not said anything yet."""
+        """Whether it is being connected to, or has not given its facts yet."""
         one = self.collector
         if one is None or self.gone_at is not None:
             return False
@@ -67,7 +67,7 @@ class Member:
         return state == "connecting" or (state == "live" and one.told is None)
 
     def facts(self, now: datetime) -> ServerFacts:
-        """Return what its server said last, or why it says nothing."""
+        """Return its server's last facts, with the problem if there is one."""
         if self.gone_at is not None:
             since = moment(self.gone_at, now)
             return ServerFacts(problem=f"Patroni does not list it since {since}")
@@ -81,37 +81,37 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """The servers at a moment."""
+    """The servers that there are at a moment."""
 
     servers: Sequence[NamedServer]
-    #: Its members are the first of the servers, in the same order.
+    #: Its members are the first of `servers`, in the same order.
     cluster: PatroniCluster | None = None
     promotion: Promotion | None = None
-    #: How many more Patroni lists.
+    #: How many members Patroni lists beyond SERVERS_MAX.
     unwatched: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A fleet at a moment; its members are in the order of `members`."""
+    """A fleet at a moment; `fleet` has its members in the order of `members`."""
 
     at: datetime
     fleet: Fleet
     members: tuple[Member, ...] = ()
     lead: Lead = field(default_factory=Lead)
-    #: Whether the servers are one cluster, as far as is known.
+    #: False: some of the servers are known to belong to different clusters.
     is_cluster: bool = True
-    #: What else is the matter.
+    #: What viewers should know about the list of servers.
     note: str = ""
 
     @property
     def sentence(self) -> str:
-        """Return who leads, and since when."""
+        """Return a sentence that names the leader, and since when it leads."""
         return words(self.lead, self.at) if self.is_cluster else ""
 
     @property
     def leader(self) -> Member | None:
-        """Return the member that leads, or led last."""
+        """Return the leader, or the last one."""
         named = (one for one in self.members if one.server.name == self.lead.leader)
         return next(named, None) if self.is_cluster else None
 
@@ -134,7 +134,7 @@ class ListedByPatroni:
     """Servers that Patroni lists."""
 
     def __init__(self, urls: Sequence[str], access: PatroniAccess | None, dsn: str | None) -> None:
-        """Ask at these URLs; DSN has database and role."""
+        """Ask Patroni at these URLs; DSN has the database and role to connect with."""
         self._patroni = Patroni(urls, access, timeout_s=PATRONI_TIMEOUT_S)
         self._dsn = dsn
         self._promotion: Promotion | None = None
@@ -145,7 +145,7 @@ class ListedByPatroni:
         cluster = self._patroni.cluster()
         by_role = sorted(cluster.members, key=lambda one: one.role not in LEADING)
         members = by_role[:SERVERS_MAX]
-        if not self._asked:  # what happens from now on is seen
+        if not self._asked:  # later promotions are seen
             self._asked = True
             with contextlib.suppress(PgflashError):
                 self._promotion = self._patroni.last_promotion()
@@ -174,7 +174,7 @@ class LiveFleet:
         self._interval_s = interval_s
         self._look_s = look_s
         self._seen = Sighting(servers=())
-        #: Why Patroni's last list counts no more, and since when.
+        #: Why Patroni's last list may be out of date, and since when.
         self._problem = ""
         self._problem_at = datetime.now(UTC)
         self._next_look_s = 0.0
@@ -185,11 +185,11 @@ class LiveFleet:
     # ---- for others
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self._thread.start()
 
     def stop(self, wait_s: float = 5.0) -> None:
-        """Stop watching; do not wait longer than this for servers that do not answer."""
+        """Stop watching; wait at most this long for servers that do not answer."""
         self._stop.set()
         until_s = time.monotonic() + wait_s
         if self._thread.ident is not None:
@@ -201,11 +201,11 @@ class LiveFleet:
             collector.stop(wait_s=max(until_s - time.monotonic(), 0.0))
 
     def member(self, key: str) -> Member | None:
-        """Return the member that addresses call so."""
+        """Return the member with this name in URLs."""
         return next((one for one in self.view.members if one.key == key), None)
 
     def asked(self) -> None:
-        """Note a request for all servers."""
+        """Count a single request as a viewer of each server for a while."""
         for one in self.view.members:
             if one.collector is not None and one.gone_at is None:
                 one.collector.asked()
@@ -229,7 +229,7 @@ class LiveFleet:
         self._problem = problem
 
     def _look(self) -> None:
-        """Find out which servers there are."""
+        """Update the list of servers."""
         try:
             seen = self._source()
         except PgflashError as error:
@@ -240,19 +240,19 @@ class LiveFleet:
         self.view = replace(self.view, members=members)
 
     def _watched(self, member: Member) -> Member:
-        """Return a member with a collector that has begun to read it."""
+        """Return a member with a new collector that is reading it."""
         if member.server.dsn is None:
             return replace(member, collector=None)
         collector = Collector(
             member.server.dsn, member.ring, interval_s=self._interval_s, facts=ask_member
         )
-        if member.collector is not None:  # so that viewers are told what has changed
+        if member.collector is not None:  # viewers are then told what has changed
             collector.server = member.collector.server
         collector.start()
         return replace(member, collector=collector)
 
     def _sum_up(self) -> None:
-        """Put the servers side by side, and see who leads."""
+        """Compare the servers, and determine the leader."""
         now, before = _now(), self.view
         members = before.members
         names = [one.server.name for one in members]
@@ -280,7 +280,7 @@ class LiveFleet:
                 one.ring.append("notice", lambda _number: notice)
 
     def _since(self, leaders: Sequence[str], now: datetime) -> datetime | None:
-        """Return since when the first leader leads that is seen, if Patroni told that."""
+        """Return since when the first leader seen has led, if Patroni's history has it."""
         told = self._seen.promotion
         if told is None or (told.leader,) != leaders:
             return None
@@ -304,9 +304,10 @@ def reconcile(
     watched: Callable[[Member], Member],
     now: datetime,
 ) -> tuple[Member, ...]:
-    """Return the members of a new list, then those that it leaves out; WATCHED begins to read one.
+    """Return the members of a new list, then those that are gone from it.
 
-    A server of the same name has the same key and ring, wherever it is.
+    WATCHED returns a member with a new collector.  A server keeps its key and ring as long as it
+    keeps its name.
     """
     known = {one.server.name: one for one in before}
     keys = {one.key for one in before}
@@ -336,14 +337,14 @@ def _leave(member: Member, sentence: str) -> None:
 
 
 def key_of(name: str, taken: Collection[str]) -> str:
-    """Return what addresses call a server: letters, digits and hyphens, and no other's."""
+    """Return a server's name in URLs: letters, digits and hyphens, and not taken yet."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:_KEY_MAX] or "server"
     keys = chain([plain], (f"{plain}-{number}" for number in count(2)))
     return next(key for key in keys if key not in taken)
 
 
 def together(members: Sequence[Member], now: datetime) -> list[ServerFacts]:
-    """Return what each server says; positions in the WAL only of those asked at the same time."""
+    """Return each server's facts; positions in the WAL only of those read at the same time."""
     told = [one.collector.told for one in members if one.collector is not None]
     newest_s = max((one.at_s for one in told if one is not None), default=0.0)
     found = []

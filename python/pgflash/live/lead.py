@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The leader of several servers, and since when it leads, as far as it was watched.
+"""The leader of several servers, and since when it has led.
 
-A leader that does not answer for a moment and comes back has led all the time; another one leads
-from the moment at which it was first seen to.  What happened before that is not known, unless
-Patroni's history has it.
+A leader that does not answer for a moment and comes back has led all the time.  A new one leads
+from the moment it was first seen to accept writes.  Only Patroni's history tells of earlier times.
 """
 
 from collections.abc import Sequence
@@ -22,23 +21,23 @@ _DAY = timedelta(days=1)
 class Lead:
     """The leader of several servers."""
 
-    #: The server that leads, or led last; "" if none was seen to.
+    #: The leader, or the last one; "" if none has been seen.
     leader: str = ""
     since: datetime | None = None
-    #: Otherwise it leads for longer: nobody watched before.
+    #: False: it has led for longer, since it led when watching began.
     is_exact: bool = False
-    #: The server that led before it; "" if none was seen to.
+    #: The leader before it; "" if none has been seen.
     before: str = ""
-    #: Since when none leads; None while one does.
+    #: Since when there has been no leader; None while there is one.
     vacant_since: datetime | None = None
-    #: All that accept writes, where that is more than one.
+    #: The servers that accept writes, if there is more than one.
     rivals: tuple[str, ...] = ()
 
 
 def follow(
     before: Lead, leaders: Sequence[str], now: datetime, *, since: datetime | None = None
 ) -> Lead:
-    """Return who leads now, from who is seen to lead; SINCE is what Patroni tells of it."""
+    """Return the lead after an observation of the leaders; SINCE comes from Patroni's history."""
     if len(leaders) > 1:
         return replace(before, vacant_since=None, rivals=tuple(leaders))
     if not leaders:
@@ -64,7 +63,7 @@ def who_leads(names: Sequence[str], facts: Sequence[ServerFacts]) -> tuple[str, 
 
 
 def words(lead: Lead, now: datetime) -> str:
-    """Return who leads, and since when, in a sentence."""
+    """Return a sentence that names the leader, and since when it has led."""
     if lead.rivals:
         return f"{listed(lead.rivals)} accept writes at the same time."
     if lead.vacant_since is not None:

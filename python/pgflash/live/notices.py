@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """What viewers are told when the server has changed: one sentence for each change.
 
-A restart, a promotion, another server behind the same connection string, or an extension that was
-added, removed or updated: figures before and after it may not be comparable.
+A change is a restart, a promotion, another server behind the same connection string, or an
+extension that was created, dropped or updated.  Figures before and after it may not be comparable.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from pgflash.model.live import LiveServer
 
 
 def changes(before: LiveServer, now: LiveServer) -> Iterator[str]:
-    """Yield what has changed since the server was last described."""
+    """Yield a sentence for each difference between two descriptions of a server."""
     if now.system_identifier != before.system_identifier:
         yield "Another server answers now: earlier counts belong to a different one."
         return

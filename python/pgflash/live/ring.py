@@ -2,13 +2,13 @@
 """The last minutes of messages to viewers, each made once for all of them.
 
 A message is a sample, a description of the server, a notice of a change, or the state of the
-connection.  Messages are numbered consecutively, so a viewer who was away asks for those after the
-last one that they have.  If some of these are no longer kept, the viewer is told of the gap and
-gets the rest.  The epoch is drawn when the process starts: a message number from another process is
-meaningless here.
+connection.  Messages are numbered consecutively, so that a viewer who was disconnected can ask for
+those after the last one received.  If some of these are no longer kept, the viewer is told of the
+gap and gets the rest.  The epoch is a random number that the process draws when it starts: it tells
+a viewer that a message's number is of another process.
 
-Locking: one condition guards a deque; appending wakes all who wait and calls listeners, which must
-not block.  Memory is limited by the number of messages, each of about two kilobytes.
+Locking: one condition guards a deque.  Appending wakes all waiting threads and calls the listeners,
+which must not block.  The number of messages is limited; each takes about 2 kB.
 """
 
 import secrets
@@ -37,7 +37,7 @@ class Message:
 
 
 class Ring:
-    """The messages that are kept."""
+    """The last messages."""
 
     def __init__(self, size: int = MESSAGES_MAX) -> None:
         """Keep this many messages."""
@@ -68,7 +68,7 @@ class Ring:
     def after(self, number: int) -> tuple[list[Message], bool]:
         """Return the messages after a number, and whether some of them are no longer kept."""
         with self._changed:
-            if number > self._number:  # a number that was never given
+            if number > self._number:  # a number that has not been used yet
                 number = 0
             oldest = self._messages[0].number if self._messages else self._number + 1
             # Search from the end: a follower needs only the last of nine hundred.

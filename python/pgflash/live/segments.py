@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The requests to each file in the last quarter of an hour, by ten seconds.
+"""The requests to each file in the last quarter of an hour, in intervals of ten seconds.
 
-While somebody watches, the collector looks every ten seconds for changes; if very many files
-change, it looks less often, so that it costs little.  The requests between two looks are kept: the
-files that took most time one by one, the others together, so memory is limited.  A range gets a
-part of each interval in proportion to the time that they share.
+While there are viewers, the collector reads the counts that have changed every ten seconds, or less
+often if very many files change, to limit the cost.  To limit memory, an interval keeps the files
+that took most time one by one, and the sum of the others.  A time range gets a part of each
+interval, in proportion to their common time.
 
-Locking: the collector's thread replaces intervals whole; readers use the tuple that they find.
+Locking: the collector's thread replaces the tuple of intervals; readers use the tuple they find.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,13 +19,13 @@ from pgflash.collect.segments import FILES_MAX
 from pgflash.model.live import FileChange, FileCount, FileKey, FileRow, Span, TimeRangeRow
 from pgflash.model.words import count, percent, size
 
-#: How often the counts are looked at, in samples.
+#: How often the counts are read, in samples.
 EVERY = 10
 INTERVALS_MAX = 90
 #: Files of an interval that are kept one by one.
 FILES_KEPT = 200
 ROWS_MAX = 10
-#: All others together.
+#: The key of the sum of all others.
 OTHERS: FileKey = (0, 0, 0)
 
 _NAMES = tuple(one.name for one in fields(FileCount))
@@ -37,10 +37,10 @@ class Segments:
     """Keeps the requests to files."""
 
     def __init__(self) -> None:
-        """Start without any counts."""
+        """Start without counts."""
         self._intervals: tuple[_Interval, ...] = ()
         self._looked_at: datetime | None = None
-        #: By position, each as it was at its last change.
+        #: By position in the server's table: the file and its counts when last read.
         self._known: dict[int, tuple[FileKey, FileRow]] = {}
 
     def forget(self) -> None:
@@ -54,12 +54,12 @@ class Segments:
         self._intervals = ()
 
     def look(self, at: datetime, changes: Iterable[FileChange]) -> None:
-        """Take up what has changed since the last look; at the first look, everything has."""
+        """Add the interval since the last call, from the counts that have changed since."""
         before, self._looked_at = self._looked_at, at
         asked = self._learn(changes)
         if before is None or at <= before:
             return
-        # A counter that started over says nothing about the time in between.
+        # A counter that was reset says nothing about the time in between.
         counts = (
             (key, FileCount(**dict(zip(_NAMES, row, strict=True)))) for key, row in asked.items()
         )
@@ -67,7 +67,7 @@ class Segments:
         self._intervals = (*self._intervals, (before, at, _most(sound)))[-INTERVALS_MAX:]
 
     def _learn(self, changes: Iterable[FileChange]) -> dict[FileKey, FileRow]:
-        """Return by how much counts differ from those last known at their positions."""
+        """Return by how much each file's counts have grown since they were last read."""
         asked: dict[FileKey, FileRow] = {}
         for place, key, now in changes:
             known = self._known.get(place)
@@ -89,7 +89,7 @@ class Segments:
         return found
 
     def over_time(self, begin: datetime, end: datetime, keys: Collection[FileKey]) -> list[Span]:
-        """Return how long was waited for these files, interval by interval."""
+        """Return the seconds of waiting per second for these files, interval by interval."""
         return [
             Span(
                 at=min(last, end).isoformat(),
@@ -107,7 +107,7 @@ class Segments:
     def _shared(
         self, begin: datetime, end: datetime
     ) -> Iterator[tuple[timedelta, float, _Interval]]:
-        """Yield the intervals that share time with a range, how much, and what part of theirs."""
+        """Yield each interval that overlaps a range, with the overlap in time and as a share."""
         for interval in self._intervals:
             first, last, _counts = interval
             shared = min(last, end) - max(first, begin)

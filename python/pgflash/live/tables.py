@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The newest sample as tables, for the page without script and for `pgflash top`."""
+"""A sample as tables, for the page without scripts and for `pgflash top`."""
 
 from pgflash.analyze.grid import figure, row, text
 from pgflash.model.awr import Column, ReportTable, Unit
@@ -25,7 +25,7 @@ def headline(sample: Sample, server: LiveServer | None) -> str:
 
 
 def tables(sample: Sample) -> tuple[ReportTable, ...]:
-    """Return the essentials of a sample."""
+    """Return the tables of a sample."""
     found = [_transactions(sample)]
     if sample.aas is not None:
         found.append(_sessions(sample))
@@ -93,7 +93,7 @@ def _latency(sample: Sample) -> ReportTable:
         title="Latency in ms",
         columns=(
             text("of", "Of"),
-            # The title names the unit, for narrow terminals.
+            # The table's title names the unit, to save columns on narrow terminals.
             *(number(name, name, Unit.COUNT) for name in ("p50", "p95", "p99")),
         ),
         rows=tuple(
@@ -134,5 +134,5 @@ def _cache(sample: Sample) -> ReportTable:
 
 
 def number(name: str, title: str, unit: Unit) -> Column:
-    """Return a column of the present's numbers, whose page says where they come from."""
+    """Return a column of numbers without a sign of their source, which the page names."""
     return figure(name, title, unit, None)

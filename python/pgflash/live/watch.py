@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """The samples of a server, one by one, for a program or a terminal.
 
-The first sample must come in time.  After that, the loss of the server does not end the iteration:
-None stands for it, `status` gives the state, and samples follow when the server is back.
+The first sample must arrive within FIRST_S.  After that, a lost server does not end the iteration:
+it yields None, `status` gives the state, and samples follow when the server is back.
 
-What sessions did in the last minute is asked on a session of its own, when somebody wants to know.
+The activity of sessions in the last minute is read on request, over a session of its own.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from pgflash.session import Connection, connect, said
 FIRST_S = 20.0
 #: After this long without a sample, the state is reported.
 NEXT_S = 5.0
-#: The activity of sessions is shown for this long a time, and queried at most this often.
+#: The time for which the activity of sessions is shown, and the least time between two queries.
 MINUTE = timedelta(minutes=1)
 ASKED_EVERY_S = 5.0
 
@@ -57,7 +57,7 @@ class Watch:
         return self._collector.server
 
     def connected(self) -> bool:
-        """Wait FIRST_S at most for any news of the server; return whether there was some."""
+        """Wait up to FIRST_S for a first message about the server; return whether there was one."""
         return self._collector.ring.wait(0, FIRST_S)
 
     def end(self) -> None:
@@ -65,7 +65,7 @@ class Watch:
         self._collector.ring.append("end", lambda _number: None)
 
     def minute(self, sample: Sample) -> TimeRange | None:
-        """Return what sessions did in the minute before a sample; None if nobody tells."""
+        """Return the activity of sessions in the minute before a sample; None if unknown."""
         server = self.server
         if server is None or time.monotonic() - self._asked_s < ASKED_EVERY_S:
             return self._minute
@@ -73,7 +73,7 @@ class Watch:
         end = datetime.fromisoformat(sample.at)
         try:
             self._minute = read_range(self._session(), server, begin=end - MINUTE, end=end)
-        except PgflashError:  # the state says what is the matter with the server
+        except PgflashError:  # the state says what is wrong with the server
             self.close()
             self._minute = None
         return self._minute
@@ -87,7 +87,7 @@ class Watch:
         return self._connection
 
     def close(self) -> None:
-        """End the session that asks what sessions did."""
+        """Close the session that reads the activity of sessions."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
