@@ -276,7 +276,7 @@ class Collector:
                     again_s = time.monotonic()
 
     def _wakes_before(self, next_s: float, connection: Connection) -> bool:
-        """Wait for the next reading, asking for facts meanwhile; return whether woken by a viewer."""
+        """Wait for the next reading, asking for facts meanwhile; return whether a viewer came."""
         while True:
             asks = self._facts is not None and self._facts_s < next_s
             due_s = self._facts_s if asks else next_s
