@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The site: the pages of one server or of several, metrics, and logging in.
+"""The site: the pages of one server or of several, metrics, and signing in.
 
-GET changes nothing.  The Guard has already decided who may ask; each page's template escapes what
-it shows.  All viewers of a server wait for its collector's messages on one bell, which the
-collector's thread rings in the event loop.
+GET changes nothing.  The Guard has authorized a request before it arrives here, and the templates
+escape what they show.  All viewers of a server wait for its collector's messages on one Bell, which
+the collector's thread rings in the event loop.
 
-One server is at the root.  Several have an overview there, and each its pages at an address of its
-own (server_pages.py).  Which servers there are may change at any time: so a request looks up its
-server, and the pages of one that is gone are closed at the next request.
+A single server has its pages at the root.  With several servers the overview is there, and each
+server's pages are below a path of their own (server_pages.py).  The list of servers may change at
+any time, so each request looks up its server.  The pages of a server that is gone are closed at the
+next request.
 """
 
 import asyncio
@@ -43,13 +44,13 @@ from pgflash.web.server_pages import GET, POST, Handler, ServerPages, code_of, f
 _HERE = Path(__file__).parent
 
 STREAMS_MAX = 100
-#: For answers that do not need the server: files, shutting down.
+#: For work that does not need the server: sending files, shutting down.
 THREADS = 4
 _NO_SUCH_PAGE = "There is no such page."
 
 
 class _Site:
-    """What all pages share."""
+    """What the pages of one server and of several have in common."""
 
     def __init__(self, doorman: Doorman, guests: Sequence[GuestPage]) -> None:
         self.doorman = doorman
@@ -73,7 +74,7 @@ class _Site:
     # ---- the servers
 
     async def begin(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         raise NotImplementedError
 
     async def end(self) -> None:
@@ -85,21 +86,21 @@ class _Site:
         raise NotImplementedError
 
     def leads_to(self, request: Request, pages: ServerPages) -> bool:
-        """Whether a request's address still means this server."""
+        """Return whether the path of a request still leads to this server."""
         raise NotImplementedError
 
     def about(self) -> dict[str, object]:
-        """Return what pages show of all servers."""
+        """Return the values that every page shows of all servers."""
         raise NotImplementedError
 
     def facts(self) -> metrics.Facts | dict[str, metrics.Facts]:
-        """Return the data for metrics: of one server, or of each by its name."""
+        """Return the data for metrics: of the one server, or of each by its name."""
         raise NotImplementedError
 
     # ---- pages
 
     def page(self, request: Request, name: str, code: int = 200, **values: object) -> Response:
-        """Return a page, which may be about one of several servers: its MEMBER."""
+        """Return a page from a template; the value `member` names one of several servers."""
         root = root_of(request)
         about = {"member": "", **self.about(), **values}
         about |= {
@@ -110,7 +111,7 @@ class _Site:
         return HTMLResponse(self._templates.get_template(name).render(**about), status_code=code)
 
     def menu(self, root: str) -> tuple[tuple[str, str], ...]:
-        """Return titles and addresses of the pages, on one of a server at a root."""
+        """Return titles and paths of the pages; ROOT is where a server's pages are."""
         return (
             ("Performance", f"{root}/"),
             ("Blocking", f"{root}/blocking"),
@@ -128,13 +129,13 @@ class _Site:
         return answer
 
     def stream_begins(self) -> None:
-        """Count a stream, or refuse it."""
+        """Count a stream; refuse it if there are too many."""
         if self.streams >= STREAMS_MAX:
             raise HTTPException(503, f"{STREAMS_MAX} viewers are watching already.")
         self.streams += 1
 
     def stream_ends(self) -> None:
-        """Count one less."""
+        """Count one stream less."""
         self.streams -= 1
 
     async def metrics(self, request: Request) -> Response:
@@ -150,7 +151,7 @@ class _Site:
     # ---- refusals
 
     async def refused(self, request: Request, error: Exception) -> Response:
-        """Answer with one sentence, without repeating the request."""
+        """Answer a failed request with one sentence that quotes nothing from it."""
         if isinstance(error, PgflashError):
             return self._refusal(request, code_of(error), error.message, error.hint)
         if isinstance(error, ClientDisconnect):  # the rest did not arrive, or is too long
@@ -165,7 +166,7 @@ class _Site:
         return answer
 
     def _refusal(self, request: Request, code: int, said: str, hint: str = "") -> Response:
-        """Return a page for a browser, else plain text."""
+        """Return a page for a browser, and plain text for anything else."""
         if "text/html" not in request.headers.get("accept", ""):
             lines = [f"{line}\n" for line in (said, hint) if line]
             return PlainTextResponse("".join(lines), status_code=code)
@@ -220,14 +221,14 @@ class _Site:
 
 
 class _Files(StaticFiles):
-    """Our files; starlette 0.46 fails on a name that no file can have."""
+    """The static files; starlette 0.46 raises ValueError for a name with a zero byte."""
 
     def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
         return ("", None) if "\0" in path else super().lookup_path(path)
 
 
 class _OneServer(_Site):
-    """The pages of one server are the site."""
+    """A site of one server's pages."""
 
     def __init__(self, collector: Collector, doorman: Doorman, guests: Sequence[GuestPage]) -> None:
         super().__init__(doorman, guests)
@@ -257,7 +258,7 @@ class _OneServer(_Site):
 
 
 class _ManyServers(_Site):
-    """An overview, and the pages of each server."""
+    """A site of an overview and the pages of each server."""
 
     def __init__(self, fleet: LiveFleet, doorman: Doorman, guests: Sequence[GuestPage]) -> None:
         super().__init__(doorman, guests)
@@ -294,7 +295,7 @@ class _ManyServers(_Site):
         return member is not None and member.gone_at is None and member.collector is pages.collector
 
     async def overview(self, request: Request) -> Response:
-        """Answer with all servers side by side."""
+        """Answer with the overview."""
         self._fleet.asked()
         until_s, body = self._overview
         if time.monotonic() >= until_s:
@@ -318,7 +319,7 @@ class _ManyServers(_Site):
         return self._pages_of(request, member)
 
     def _pages_of(self, request: Request, member: Member) -> ServerPages:
-        """Return the pages of a server; close those of servers that are not watched any more."""
+        """Return the pages of a server; close those of servers that are no longer watched."""
         view = self._fleet.view
         watched = {one.key: one.collector for one in view.members if one.gone_at is None}
         for key, one in list(self._pages.items()):
@@ -343,12 +344,12 @@ class _ManyServers(_Site):
         return {one.server.name: _facts_of(one) for one in self._fleet.view.members}
 
 
-#: Of a server.
+#: The number of a server's pages in the menu.
 _PAGES = 3
 
 
 def _facts_of(member: Member) -> metrics.Facts:
-    """Return the data of a member; one that is not read has no more than that it is down."""
+    """Return the data of a member; if it is not being read, only that it is down."""
     if member.collector is not None and member.gone_at is None:
         return _facts(member.collector)
     return replace(metrics.NOTHING, cpu_s=time.process_time())
@@ -366,7 +367,7 @@ def _facts(collector: Collector) -> metrics.Facts:
 
 
 def _server_routes(find: Callable[[Request], ServerPages]) -> list[BaseRoute]:
-    """Return the routes of a server's pages; FIND returns the pages that a request means."""
+    """Return the routes of a server's pages; FIND returns the pages for a request."""
 
     def route(path: str, handler: Callable[[ServerPages], Handler], method: str) -> Route:
         async def answer(request: Request) -> Response:
@@ -380,16 +381,16 @@ def _server_routes(find: Callable[[Request], ServerPages]) -> list[BaseRoute]:
     ]
 
 
-#: The folder for the pages of other distributions, unless told otherwise.
+#: The default folder of the data that guest pages show.
 STORE = Path("out")
 
 
 def make_app(watched: Collector | LiveFleet, policy: Policy, *, store: Path = STORE) -> ASGIApp:
-    """Return the application: guarded, and starting and stopping what is watched with itself."""
+    """Return the guarded application, which starts and stops WATCHED with itself."""
     guests = guest_pages(store)
     doorman = Doorman(policy)
     is_one = isinstance(watched, Collector)
-    # Each request that waits for a server holds a thread; other requests need some, too.
+    # Each request that waits for a server occupies a thread, and other requests need some, too.
     waiting = WAITING_MAX if is_one else SERVERS_MAX * WAITING_EACH_MAX
     site: _Site = (
         _OneServer(watched, doorman, guests)

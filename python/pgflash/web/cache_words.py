@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The flash cache in words: the tables of its page, from the answer of /live/cache.
+"""The figures and tables of the flash cache's page, from the answer of /live/cache.
 
 Bytes are shown as sizes, shares in percent; a column that this version of the extension lacks is
 left out.
@@ -25,7 +25,7 @@ RELATIONS_SHOWN = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """The miss-ratio curve: a sentence, its table, and the script's data."""
+    """The miss-ratio curve: a sentence, its table, and the data for the script."""
 
     sentence: str
     table: PrintedTable
@@ -34,9 +34,9 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the cache brings: the figures that a page begins with, and a sentence a period."""
+    """The benefit of the cache: the figures at the top of the page, and a sentence a period."""
 
-    #: Title, figure, and what it is.
+    #: Title, figure, and its explanation.
     figures: tuple[tuple[str, str, str], ...]
     sentences: tuple[str, ...]
 
@@ -50,7 +50,7 @@ class Budget:
 
 
 def outcome(view: Row) -> Outcome:
-    """Return what the cache has brought in the last hour."""
+    """Return the benefit of the cache in the last hour."""
     cache, benefit = view["cache"], view.get("benefit") or ()
     hour: Row = next((one for one in benefit if one["period"] == "hour"), {})
     hits, misses = cache.get("hits"), cache.get("misses")
@@ -73,9 +73,9 @@ def outcome(view: Row) -> Outcome:
 
 
 def _saved(hour: Row) -> tuple[str, str]:
-    """Return the share of read waiting that was saved: none where flash is slower than the disk.
+    """Return the share of read waiting that was saved; none if flash is slower than the disk.
 
-    The time itself says less: the same work without the cache would have taken longer.
+    The time itself says less, since the same work without the cache would have taken longer.
     """
     share = hour.get("saved_share")
     if share is None or share <= 0:
@@ -133,7 +133,7 @@ def budget(row: Row) -> Budget:
 
 
 def curve(view: Row) -> Curve:
-    """Return the miss-ratio curve with the present size marked."""
+    """Return the miss-ratio curve with the current size marked."""
     rows = [row for row in view["advice"] if row.get("hit_ratio") is not None]
     present = view.get("present_bytes")
     points = [
@@ -176,10 +176,10 @@ def curve(view: Row) -> Curve:
 
 
 def _share_saved(row: Row) -> float | None:
-    """Return the share of the waiting for blocks beyond memory that a size saves.
+    """Return the share that a size saves of the waiting for blocks that are not in memory.
 
-    A share, not the view's milliseconds per second: those grow with the requests of all sessions,
-    so no reader can tell whether they are possible.
+    The view's milliseconds per second are not shown: they grow with the number of sessions, so a
+    reader cannot tell whether they are plausible.
     """
     flash_ms, disk_ms = row.get("flash_read_mean_ms"), row.get("disk_read_mean_ms")
     if flash_ms is None or not disk_ms:
@@ -187,7 +187,7 @@ def _share_saved(row: Row) -> float | None:
     return float(row["hit_ratio"]) * (1 - float(flash_ms) / float(disk_ms))
 
 
-#: A larger cache that misses less by no more than this share brings nothing.
+#: A larger cache is not worth its flash if its miss ratio is lower by no more than this.
 _WORTH_IT = 0.01
 
 
@@ -234,7 +234,7 @@ _ERRORS = ("read_errors", "write_errors", "read_timeouts", "corrupt_slots")
 
 
 def tables(view: Row) -> list[PrintedTable]:
-    """Return the tables: evictions by kind, blocks not admitted, devices, relations, policies."""
+    """Return the tables of evictions, blocks not admitted, devices, relations and policies."""
     every, top = int(view.get("relations_all") or 0), view["relations"][:RELATIONS_SHOWN]
     note = f"The {len(top)} with most cached blocks, of {count(every)}." if every > len(top) else ""
     return [

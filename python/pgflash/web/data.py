@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Routes that return data of the cache and of history.
+"""Routes that return data of the cache and of the snapshots as JSON.
 
-Blocking work is done in a thread; the application turns a refusal into a sentence.
+Blocking work is done in a thread; the application turns errors into answers.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ _JSON = "application/json"
 
 
 class Data:
-    """Answers from the server."""
+    """Handlers that answer with data of a server."""
 
     def __init__(self, collector: Collector, details: Details) -> None:
-        """Use a server."""
+        """Answer for the server that a collector watches."""
         self._collector = collector
         self._details = details
 
@@ -38,7 +38,7 @@ class Data:
         return Response(body, media_type=_JSON)
 
     async def history(self, request: Request) -> Response:
-        """Answer with what the snapshots show of a range."""
+        """Answer with the snapshots' rows of a time range."""
         query = request.query_params
         begin, end = read_times(query.get("from", ""), query.get("to", ""))
         body = await asyncio.to_thread(self._details.history, self._server(), begin, end)

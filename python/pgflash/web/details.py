@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The contents of a marked time range, and its reports; the contents of the cache.
+"""What viewers ask of a server: a time range and its report, the cache's contents, blocking.
 
-Queries run on a session of their own, one at a time, so that viewers cannot load the server: each
-answer is kept, and serves all who ask for the same.  If another server answers behind the same DSN,
-the session is opened again.  A DSN may lead to several servers: one that is not the watched server
-is not queried.  Two times name a range; anything that is not a time, or not a range, is refused
-in a sentence.
+Queries run over one session, one at a time, and answers are kept for all who ask for the same, so
+that viewers cannot load the server.  If the watched server is another one than before, the session
+is opened again.  A DSN may lead to several servers; only the watched one is queried.  A range is
+named by two times; anything else is refused with a sentence.
 """
 
 import contextlib
@@ -44,34 +43,34 @@ from pgflash.session import Connection, connect, said
 
 RANGE_MAX = timedelta(days=31)
 KEPT_MAX = 64
-#: The activity of sessions is known after seconds, the requests to files after ten.
+#: A range that ended this long ago is complete: the collector reads files every ten seconds.
 SETTLED = timedelta(seconds=15)
-#: Maximum age of the cache's contents: viewers who look at them together cause one query.
+#: How long the cache's contents are reused: viewers who look at the same time cause one query.
 CACHE_KEPT_S = 2.0
-#: The same for the snapshots: viewers ask for whole minutes, so that they ask for the same.
+#: The same for the snapshots; scripts ask for whole minutes, so viewers ask for the same.
 HISTORY_KEPT_S = 45.0
 RECENT_MAX = 64
-#: The same for a range that is not over.
+#: The same for a range that is not complete.
 UNSETTLED_KEPT_S = 5.0
-#: When scripts ask again what sessions did, in seconds: the first of these that is so many times as
-#: long as an answer takes.
+#: When scripts ask again for the activity of sessions, in seconds: after the first of these that is
+#: AGAIN_PART times as long as an answer takes.
 AGAIN_S = (10.0, 30.0, 60.0, 120.0, 300.0)
 AGAIN_PART = 200
-#: Of so many answers the fastest counts: any of the others may have waited for a busy machine.
+#: The fastest of this many answers counts: the others may have waited for a busy machine.
 AGAIN_OF = 3
-#: A report first takes a snapshot if the last one, by whatever request, is this old.
+#: A report takes a snapshot first if the last one is at least this old.
 TAKEN_EVERY_S = 60.0
-#: At most this many a day, including those taken by command: as many as the server itself takes.
+#: The most snapshots a day on request, by page or command: as many as the server itself takes.
 TAKEN_A_DAY = 144
-#: How many requests may wait for their turn; further ones are refused.
+#: The most requests that wait for their turn; further ones are refused.
 WAITING_MAX = 20
-#: The same for each of several servers: one that does not answer must not hold up the others.
+#: The same for each of several servers: one that does not answer must not delay the others.
 WAITING_EACH_MAX = 8
 
 _YEARS = range(2000, 2200)
 
 ALL = Focus()
-#: Names are up to 63 bytes long, with their schema and quotation marks twice that.
+#: Longest word of a focus; a name has up to 63 bytes, twice that with schema and quotation marks.
 WORD_MAX = 400
 
 _Answer = TypeVar("_Answer")
@@ -107,7 +106,7 @@ def read_times(begin: str, end: str) -> tuple[datetime, datetime]:
 
 
 def read_focus(words: Mapping[str, str]) -> Focus:
-    """Return what an address says that its page is about."""
+    """Return the focus that the parameters of a URL name; UsageError if they are invalid."""
     named = {one.name: words.get(one.name, "") for one in fields(Focus)}
     for name, word in named.items():
         if len(word) > WORD_MAX or "\0" in word:
@@ -121,7 +120,7 @@ def read_focus(words: Mapping[str, str]) -> Focus:
 
 
 class Details:
-    """Answers what happened in a time range."""
+    """Answers viewers' questions about a server."""
 
     def __init__(
         self,
@@ -131,7 +130,7 @@ class Details:
         waiting_max: int = WAITING_MAX,
         connect: Callable[[str], Connection] = connect,
     ) -> None:
-        """Use the server of a DSN; connect at the first request."""
+        """Query the server of a DSN; the first request connects."""
         self._dsn = dsn
         self._segments = segments or Segments()
         self._connect = connect
@@ -142,7 +141,7 @@ class Details:
         self._may_take_s = 0.0
         self._pace = Pace()
         self._kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
-        #: Until when an answer may be reused, and the answer.
+        #: Until when each answer may be reused, and the answer.
         self._recent: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
         #: The server that the session is connected to.
         self._of = ""
@@ -151,7 +150,7 @@ class Details:
     def time_range(
         self, server: LiveServer, begin: datetime, end: datetime, focus: Focus = ALL
     ) -> bytes:
-        """Return a range as JSON; this blocks, so keep it out of the event loop."""
+        """Return a range as JSON.  This blocks, as all of these: not for the event loop."""
         with self._in_turn():
             key = (_name(server), begin.isoformat(), f"{end.isoformat()} {focus}")
             recent = (key[0], f"range {' '.join(key[1:])}")
@@ -172,7 +171,7 @@ class Details:
             found = msgspec.json.encode(
                 replace(time_range, again_s=self._pace.again_s(time.monotonic() - began_s))
             )
-            # A range that is not over yet, by the server's clock, may still gain data.
+            # A range that has just ended, by the server's clock, may still get data.
             if end < now - SETTLED:
                 self._kept[key] = found
                 while len(self._kept) > KEPT_MAX:
@@ -210,21 +209,21 @@ class Details:
         return _only(replace(found, segments=rows(counts, names, keys)), focus)
 
     def cache(self, server: LiveServer) -> bytes:
-        """Return the contents of the flash cache as JSON; this blocks: not for the event loop."""
+        """Return the contents of the flash cache as JSON."""
         return self._for_a_while(server, "", CACHE_KEPT_S, lambda one: read_cache(one, server))
 
     def about(self, server: LiveServer, focus: Focus) -> bytes:
-        """Return what the server tells about a focus as JSON; this blocks."""
+        """Return what the server knows of a focus as JSON."""
         return self._for_a_while(
             server, f"about {focus}", CACHE_KEPT_S, lambda one: read_about(one, server, focus)
         )
 
     def blocking(self, server: LiveServer) -> bytes:
-        """Return who blocks whom now as JSON; this blocks."""
+        """Return which sessions block which as JSON."""
         return self._for_a_while(server, "blocking", CACHE_KEPT_S, read_blocking)
 
     def history(self, server: LiveServer, begin: datetime, end: datetime) -> bytes:
-        """Return what the snapshots show of a range as JSON; this blocks."""
+        """Return the snapshots' rows of a range as JSON."""
         return self._for_a_while(
             server,
             f"{begin.isoformat()} {end.isoformat()}",
@@ -235,7 +234,7 @@ class Details:
     def _for_a_while(
         self, server: LiveServer, key: str, kept_s: float, question: Callable[[Connection], object]
     ) -> bytes:
-        """Query, or reuse the recent answer to the same request."""
+        """Return the recent answer to the same request, or query the server."""
         with self._in_turn():
             name = (_name(server), key)
             found = self._kept_recently(name)
@@ -268,15 +267,15 @@ class Details:
             return api.render_period(api.compare(before, now), "html")
 
     def _catch_up(self, store: PgStore, begin: datetime, end: datetime) -> None:
-        """Take a snapshot if the last one is older than the end of a range."""
+        """Take a snapshot if the last one was taken before the end of a range."""
         now, standby = _clock_and_role(store.connection)
         if end > now:
             raise UsageError("the range ends in the future, by the server's clock")
         heads = store.list()
         if not heads or heads[0].taken_at > begin or heads[-1].taken_at >= end:
             return
-        # A standby cannot take one, nor can a server with a full disk, which is retried as often:
-        # then earlier snapshots serve.
+        # If none can be taken, on a standby or with a full disk, the earlier ones are used; after a
+        # failure the next attempt waits as long as after a snapshot.
         if standby or time.monotonic() < self._may_take_s:
             return
         age_s = (now - heads[-1].taken_at).total_seconds()
@@ -302,21 +301,21 @@ class Details:
         self._stopped = True
         connection = self._connection
         if connection is not None:
-            with contextlib.suppress(psycopg.Error):  # it may be done, or lost
+            with contextlib.suppress(psycopg.Error):  # it may have ended
                 connection.cancel_safe(timeout=wait_s)
         if self._turn.acquire(timeout=wait_s):
             self._turn.release()
         self.close()
 
     def close(self) -> None:
-        """End the session, if there is one."""
+        """Close the session, if there is one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
     @contextlib.contextmanager
     def _in_turn(self) -> Iterator[None]:
-        """Wait for one's turn; give up if too many wait already."""
+        """Wait for a turn; raise BusyError if too many requests are waiting."""
         if not self._seats.acquire(blocking=False):
             raise BusyError("too many requests at once: try again in a moment")
         try:
@@ -336,7 +335,7 @@ class Details:
             try:
                 return question(connection)
             except PgflashError:
-                # A session that was lost while nobody used it is opened again, once.
+                # A session that was lost while it was idle is opened again, once.
                 if fresh or self._stopped or not connection.broken:
                     raise
                 self.close()
@@ -375,11 +374,11 @@ class Pace:
     """How often scripts ask again, so that asking takes only a small part of the time."""
 
     def __init__(self) -> None:
-        """Begin without an answer."""
+        """Start without answers."""
         self._took_s = deque([0.0] * (AGAIN_OF - 1), maxlen=AGAIN_OF)
 
     def again_s(self, took_s: float) -> float:
-        """Note how long an answer took; return when to ask again, in seconds."""
+        """Add the time that an answer took; return in how many seconds to ask again."""
         self._took_s.append(took_s)
         enough_s = AGAIN_PART * min(self._took_s)
         return next((one for one in AGAIN_S if one >= enough_s), AGAIN_S[-1])
@@ -406,7 +405,7 @@ def _with_files(old: OldRange, focus: Focus) -> TimeRange:
 
 
 def _only(found: TimeRange, focus: Focus) -> TimeRange:
-    """Leave out what is not about the focus: samples name no relations, files no sessions."""
+    """Drop what cannot be filtered by the focus: samples have no relation, files no session."""
     if focus.relation:
         why = "it is not known for which relation a session waits"
         missing = {**found.missing, "waits, statements, sessions": why}
@@ -418,5 +417,5 @@ def _only(found: TimeRange, focus: Focus) -> TimeRange:
 
 
 def _name(server: LiveServer) -> str:
-    """Return what tells a server from another one, and from itself before a restart."""
+    """Return a name that differs for another server, and for this one after a restart."""
     return f"{server.system_identifier} {server.started_at} {server.extension_version}"

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: PostgreSQL
 """Connections: how many there may be, and how long each may take.
 
-uvicorn limits the size of a request's head and how long a connection may idle between two requests.
-But it waits forever for the rest of a request, and for a client that does not read its answer.  Its
-limit_concurrency refuses the latest client, which is the wrong one once strangers hold all places.
-So the protocol here tells a Door about each connection, and the Door enforces three rules.
+uvicorn limits the size of a request's head, and how long a connection may idle between two
+requests.  But it waits forever for the rest of a request, and for a client that does not read its
+answer.  Its limit_concurrency refuses the newest client, which is the wrong one when strangers
+occupy all places.  So the protocol here reports each connection to a Door, which enforces three
+rules.
 
-The number of connections is limited.  One more displaces another: the oldest connection of
-strangers from the address that has most of them (behind a proxy, and on loopback, all have the same
-address).  A connection is a stranger's unless it is just answering a request that came with a
-token; if no token is required, unless it is answering any request.  So every newcomer is let in,
-and has time to show a token before others displace it; a client that has shown one gets its answer,
-even if that is a stream.
+The number of connections is limited.  One more than that displaces another: the oldest of the
+strangers' connections from the address that has most of them (behind a proxy, and on loopback, all
+have the same address).  A connection is a stranger's unless it is answering a request with a token
+or, if no token is required, any request.  So every new client is admitted and has time to show its
+token before it is displaced, and a client that has shown one gets its answer, even a stream.
 
-A request must arrive in time, head and body.  The clock starts when the connection is made or the
-last answer was given, and single bytes that trickle in do not reset it.
+A request must arrive in time, head and body.  The time starts with the connection or the end of the
+last answer, and single bytes do not restart it.
 
-Answers must be read: a certain amount within a certain time, or the connection ends.  If all
-connections together hold more than a limit of unread bytes, the largest one ends.
+Answers must be read: a certain amount within a certain time, or the connection is closed.  If all
+connections together have more unread bytes than a limit, the one with most of them is closed.
 
-Everything happens in the event loop, so there are no locks.  While there is a connection, a sweep
-checks the clocks each second.
+Everything happens in the event loop, so there are no locks.  While there are connections, a sweep
+checks their times every second.
 """
 
 import asyncio
@@ -39,12 +39,12 @@ from uvicorn.server import ServerState
 
 _log = logging.getLogger(__name__)
 
-#: How many connections the event loop accepts before it looks at any of them.
+#: How many connections the event loop accepts before it serves any of them.
 ACCEPTED_AT_ONCE = 32
-#: Descriptors for everything else: files, sessions with the server, and connections that were
-#: accepted but are not counted yet, or are no longer counted but not closed yet.
+#: Descriptors for everything else: files, database sessions, and connections that are accepted but
+#: not counted yet, or no longer counted but not closed yet.
 _RESERVED = 64 + 4 * ACCEPTED_AT_ONCE
-#: A connection may be sending a file, which is open meanwhile.
+#: The connection itself, and the file that it may be sending.
 _PER_CONNECTION = 2
 _CONNECTIONS_MIN = 16
 _SWEEP_S = 1.0
@@ -55,19 +55,19 @@ _NO_LINGERING = struct.pack("ii", 1, 0)
 class Limits:
     """The limits of connections."""
 
-    #: Twice as many as a hundred viewers need, each with a stream and some requests.
+    #: Twice the need of a hundred viewers, each with a stream and some requests.
     connections: int = 500
     #: For a request, head and body.
     request_s: float = 10.0
-    #: At least this much of an answer must be read in this time; a modem can do that.
+    #: At least this much of an answer must be read in this time: the speed of a modem.
     read_bytes: int = 16 * 1024
     read_s: float = 20.0
-    #: Limit for all answers that were given and not read.
+    #: The most unread bytes of all answers together.
     unread_bytes: int = 128 * 2**20
 
 
 def allowed_connections(wanted: int) -> int:
-    """Return the number of connections within our descriptor limit, which is raised if possible."""
+    """Return how many connections our descriptors allow; raise their limit if possible."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard == resource.RLIM_INFINITY:
@@ -82,10 +82,10 @@ def allowed_connections(wanted: int) -> int:
 
 
 class Door:
-    """Knows all connections of the page."""
+    """Enforces the limits of all connections."""
 
     def __init__(self, limits: Limits) -> None:
-        """Apply limits to connections."""
+        """Enforce these limits."""
         self.limits = limits
         self._open: set[Connection] = set()
         #: By origin, the oldest first.
@@ -97,7 +97,7 @@ class Door:
         return len(self._open)
 
     def enter(self, one: "Connection") -> None:
-        """Let a connection in, if need be by ending another."""
+        """Admit a connection, and close another one if there are too many."""
         self._open.add(one)
         self._strangers.setdefault(one.origin, {})[one] = None
         if len(self._open) > self.limits.connections:
@@ -111,7 +111,7 @@ class Door:
             self._sweeps = one.loop.call_later(_SWEEP_S, self._sweep, one.loop)
 
     def know(self, one: "Connection", known: bool) -> None:
-        """Note whether a connection is a stranger's now."""
+        """Set whether a connection's client is known or a stranger."""
         if known:
             self._forget_stranger(one)
         elif one in self._open:
@@ -129,7 +129,7 @@ class Door:
             self._strangers.pop(one.origin, None)
 
     def relieve(self) -> None:
-        """If all connections together have too much unread, end the one with the most."""
+        """Close the connection with most unread bytes if all together have too many."""
         unread = {one: one.unread for one in self._open}
         if sum(unread.values()) > self.limits.unread_bytes:
             _log.warning("more than %d bytes of answers were not read", self.limits.unread_bytes)
@@ -148,7 +148,7 @@ class Door:
         self._sweeps = loop.call_later(_SWEEP_S, self._sweep, loop) if self._open else None
 
     def _end(self, one: "Connection") -> None:
-        """End a connection; unread data is dropped, also by the kernel."""
+        """Close a connection; its unread bytes are dropped, also by the kernel."""
         self.leave(one)
         if one.unread:
             one.transport.get_extra_info("socket").setsockopt(
@@ -158,7 +158,7 @@ class Door:
 
 
 class Connection(H11Protocol):
-    """One connection, which reports its state to the Door."""
+    """A connection that reports its state to the Door."""
 
     def __init__(
         self,
@@ -170,28 +170,28 @@ class Connection(H11Protocol):
         door: Door,
     ) -> None:
         """Serve one connection behind a Door."""
-        # With each request, the application says whether it knows the client.
+        # The application calls this for each request.
         super().__init__(config, server_state, {**app_state, "know": self.know}, _loop)
         self._door = door
         self.origin = ""
         self.asked_s = time.monotonic()
-        #: Whether a part of the next request is here.
+        #: Whether a part of the next request has arrived.
         self.has_begun = False
-        #: When how much was unread: the reference for measuring slowness.
+        #: A time, and the unread bytes then: the reference for the speed of reading.
         self._seen: tuple[float, int] | None = None
 
     @property
     def is_asking(self) -> bool:
-        """Whether a request is due, or has not arrived completely."""
+        """Whether a request is expected, or has not arrived completely."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     @property
     def unread(self) -> int:
-        """How many bytes wait here for the client to read them."""
+        """The bytes that wait for the client to read them."""
         return self.transport.get_write_buffer_size()
 
     def reads_too_slowly(self, now_s: float, limits: Limits) -> bool:
-        """Tell whether too little was read of the unread bytes for too long."""
+        """Return whether too little of the answer has been read for too long."""
         unread = self.unread
         if not unread:
             self._seen = None
@@ -200,17 +200,17 @@ class Connection(H11Protocol):
         return self._seen is not None and now_s - self._seen[0] > limits.read_s
 
     def know(self, known: bool) -> None:
-        """Take the application's verdict on the client."""
+        """Be told by the application whether it knows the client."""
         self._door.know(self, known)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Ask to be let in."""
+        """Enter the Door."""
         super().connection_made(transport)
         self.origin = _origin(self.client[0] if self.client else "")
         self._door.enter(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of the connection."""
+        """Leave the Door."""
         self._door.leave(self)
         super().connection_lost(exc)
 
@@ -220,7 +220,7 @@ class Connection(H11Protocol):
         super().data_received(data)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request from now on."""
+        """Start the time of the next request."""
         self.asked_s = time.monotonic()
         self.has_begun = False
         if not self.unread:
@@ -228,13 +228,13 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Pause producing the answer; what there is may be too much already."""
+        """Pause the answer, and check the sum of unread bytes."""
         super().pause_writing()
         self._door.relieve()
 
 
 def _origin(host: str) -> str:
-    """Return what counts as one address: in IPv6 the network, since one machine has all of it."""
+    """Return what counts as one address: for IPv6 its /64 network, which one machine may use."""
     if ":" not in host or host.startswith("::ffff:"):
         return host
     return socket.inet_pton(socket.AF_INET6, host.partition("%")[0])[:8].hex()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """The figures of the live page: charts, their series, and where each value is in a sample.
 
-This is the only description: the template makes a figure with its table from it, and the page's
-script draws the data- attributes of the figure.  So the script knows no wait class and no source,
-and a chart shows no number that its table lacks.  Colours and hatchings are those of the reports.
+The charts are described only here.  The template makes a figure with its table from a description,
+and the page's script draws the figure's data- attribute.  So the script knows no wait class and no
+source, and a chart shows no number that is not in its table.  Colours and hatchings are those of
+the reports.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ class Line:
     colour: str
     pattern: int
     divisor: float = 1.0
-    #: The label at its end, if its dashes do not distinguish it from all others.
+    #: The label at its end, if its dashes alone do not distinguish it.
     label: str = ""
 
 
@@ -42,17 +43,17 @@ class Figure:
     title: str
     unit: str
     lines: tuple[Line, ...]
-    #: Areas on top of each other, otherwise lines.
+    #: Stacked areas; otherwise lines.
     stacked: bool = False
     logarithmic: bool = False
-    #: Uses the page's whole width.
+    #: As wide as the page.
     wide: bool = False
-    #: A value that is drawn as a line of its own, and its name.
+    #: A value that is drawn as a horizontal line, and its name.
     limit: tuple[float, str] | None = None
     note: str = ""
-    #: How the values of a range are merged: their mean, or the highest.
+    #: How a range is summarized: "mean" or "highest".
     over: str = "mean"
-    #: Shows the spans of a range, not the live samples; so it has no present value.
+    #: Shows the spans of a range instead of live samples, so it has no current value.
     past: bool = False
 
     @property
@@ -110,7 +111,7 @@ PREFIX = "look"
 
 
 def performance(sample: Sample | None, server: LiveServer | None) -> tuple[Figure, ...]:
-    """Return the figures of the Performance page, without those this server cannot provide."""
+    """Return the figures of the Performance page that this server has data for."""
     tells = set(sample.bytes_s) if sample is not None else set(FLOWS)
     timed = server is None or bool(server.extension_version)
     found = [
@@ -125,7 +126,7 @@ def performance(sample: Sample | None, server: LiveServer | None) -> tuple[Figur
 
 
 def focused(focus: Focus, server: LiveServer | None) -> Figure:
-    """Return the figure of a page that is about something."""
+    """Return the figure of a page with a focus."""
     if not focus.relation:
         return replace(_sessions(server), id="focus", past=True)
     return Figure(
@@ -235,7 +236,7 @@ _QUANTILES = ("p50", "p95", "p99")
 
 
 def _latency() -> Figure:
-    """Return all percentiles in one chart: dashes tell them apart, a line's label its source."""
+    """Return one chart of all percentiles: dashes show the percentile, labels the source."""
     sources = {name: _NAMES[name].partition(",")[0] for name in TIMED if name in FLOWS}
     return Figure(
         id="latency",
@@ -312,7 +313,7 @@ def value_of(line: Line, sample: Mapping[str, Any] | None) -> float | None:
         if not isinstance(found, Mapping):
             return None
         found = found.get(name)
-    # A sample names only the classes that a session was in.
+    # A sample has only the classes in which there was a session.
     if line.path[0] == "aas" and sample is not None and sample.get("aas") is not None:
         found = found or 0.0
     return None if found is None else float(found) / line.divisor

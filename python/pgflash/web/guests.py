@@ -15,20 +15,20 @@ GROUP = "pgflash.pages"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestPage:
-    """A page of the menu, and what belongs to it."""
+    """A page in the menu, and its routes."""
 
     #: Its name in the menu.
     title: str
-    #: "/name"; its own routes are below it, or below /live.
+    #: "/name"; its other routes are below it, or below /live.
     path: str
-    #: The package whose folder templates/ has its template, which may extend frame.html.
+    #: The package with its template in templates/; a template may extend frame.html.
     package: str
     template: str
-    #: Return what the template shows; called in a thread.
+    #: Returns the template's values; called in a thread.
     contents: Callable[[], Mapping[str, object]]
-    #: Further paths and their handlers.
+    #: Other paths and their handlers.
     routes: tuple[tuple[str, Callable[..., object]], ...] = ()
-    #: How the paths of files begin that were made elsewhere: their answers have a
+    #: The beginning of the paths of files that were made elsewhere.  Their answers have a
     #: Content-Security-Policy of their own, which must be stricter than ours.
     files: str = ""
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Messages on standard error while the page is served: a line a minute about each thing.
+"""Messages on standard error while the page is served: at most one a minute for each cause.
 
-Anyone who can reach the page can cause errors as often as they like, and can choose parts of a
-message.  So a "thing" is the place in the code that logs the message, and the number of such places
-is fixed; its next line says how often it happened.  A message is one line, without characters that
-a terminal obeys.
+Anyone who can reach the page can cause errors at any rate, and can choose parts of a message.  So a
+cause is the place in the code that logs the message, and there is a fixed number of these; its next
+line says how often it happened meanwhile.  A message is one line without control characters.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ _LINE_MAX = 500
 
 
 class Sayings(logging.Handler):
-    """Says each thing once a minute."""
+    """Writes at most one line a minute for each cause."""
 
     def __init__(
         self, say: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic
@@ -27,15 +26,15 @@ class Sayings(logging.Handler):
         super().__init__(logging.WARNING)
         self._say = say
         self._clock = clock
-        #: When a thing was last logged, and how often it has happened since.
+        #: When each cause was last logged, and how often it has occurred since.
         self._said: dict[tuple[str, int], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a thing, or count it."""
+        """Write a record's line, or count it."""
         if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
-            return  # viewers' streams at our own end
+            return  # streams that were open when we stopped
         if record.name == "psycopg":
-            return  # a session that broke, which the page says in its own words
+            return  # a lost session, which the page reports
         thing, now_s = (record.pathname, record.lineno), self._clock()
         said_s, more = self._said.get(thing, (-EVERY_S, 0))
         if now_s - said_s < EVERY_S:
@@ -52,7 +51,7 @@ def printable(text: str) -> str:
 
 
 def _line(record: logging.LogRecord) -> str:
-    """Return a message; of an exception its kind and place, without the traceback."""
+    """Return a record's message, and the type and place of its exception, without traceback."""
     line = record.getMessage().strip()
     error = record.exc_info[1] if record.exc_info else None
     if error is None:

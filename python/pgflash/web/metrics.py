@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The server's counters for Prometheus and similar scrapers, in the text format that they accept.
+"""The server's counters for Prometheus and similar scrapers, in a text format that they accept.
 
-That is OpenMetrics, or the older text format (0.0.4) for those that do not ask for OpenMetrics.
-The older one has neither units nor the types info and stateset, whose metrics are gauges there;
-a counter's name has its suffix in the head, too; and a histogram has its count even if the sum is
+The format is OpenMetrics, or the older text format (0.0.4) for scrapers that do not ask for
+OpenMetrics.  The older one has no units, and gauges instead of the types info and stateset; a
+counter's name has its suffix in the head, too; and a histogram has its count even if its sum is
 unknown.
 
-The same metrics are read by other exporters with the queries in share/pgflash/monitoring, which are
+Other exporters read the same metrics with the queries in share/pgflash/monitoring, which are
 generated from the same declarations.
 
-Of several servers, each point has a label with the name of its server, MEMBER, except where it
-belongs to pgflash serve itself.
+With several servers, each point has the label MEMBER with its server's name, except the points of
+pgflash serve itself.
 
-Counters are the server's own, since it started; a scraper computes rates from them, and recognizes
-a restart.  Units are base units and part of the name.  Metrics are declared in
-definitions/metrics.toml; those that are columns of pgflash_cache are declared with the view.  A
-figure that this server cannot provide is absent rather than 0.
+Counters start with the server; scrapers compute rates and recognize restarts.  Units are base units
+and part of the name.  Metrics are declared in definitions/metrics.toml; those that are columns of
+pgflash_cache are declared with the view.  A metric that this server does not have is absent, not 0.
 """
 
 import enum
@@ -34,7 +33,7 @@ CONTENT_TYPES = {
 
 
 class Kind(enum.StrEnum):
-    """The kind of a metric, which decides what may be done with it."""
+    """The type of a metric."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -50,13 +49,13 @@ class Facts:
     live: bool
     server: LiveServer | None
     reading: Reading | None
-    #: Seconds of database time by wait class, since the page was started.
+    #: Seconds of database time by wait class, since pgflash serve started.
     waited_s: Mapping[str, float]
     viewers: int
     cpu_s: float
 
 
-#: Of a server that is not read.
+#: The data of a server that is not being read.
 NOTHING = Facts(live=False, server=None, reading=None, waited_s={}, viewers=0, cpu_s=0.0)
 
 #: Suffix, labels, value.
@@ -72,15 +71,15 @@ class Metric:
     help: str
     unit: str = ""
     labels: tuple[str, ...] = ()
-    #: The column of pgflash_cache that it is, if it is one.
+    #: The column of pgflash_cache that has its value; "" if none has.
     column: str = ""
-    #: It has a point for each column of pgflash_cache that begins so.
+    #: It has a point for each column of pgflash_cache with this prefix.
     columns: str = ""
-    #: It is pgflash serve's own, whatever servers it watches.
+    #: It is about pgflash serve itself, not about a server.
     shared: bool = False
 
     def points(self, facts: Facts) -> Iterable[Point]:
-        """Return the points there are."""
+        """Return its points; none if the server does not have them."""
         if self.column:
             return _of_column(self, facts)
         if self.columns:
@@ -89,7 +88,7 @@ class Metric:
 
 
 def accepted(accept: str) -> str:
-    """Return the format to answer with: OpenMetrics if Accept names it and likes it no less."""
+    """Return the format to answer with: OpenMetrics if Accept prefers it or has no preference."""
     weights: dict[str, float] = {}
     for part in accept.split(","):
         name, *parameters = (word.strip().lower() for word in part.split(";"))
@@ -103,17 +102,17 @@ def accepted(accept: str) -> str:
     return OPENMETRICS if wanted > 0 and wanted >= plain else TEXT
 
 
-#: The ends of a name that belong to all of its points, in the older format.
+#: Suffixes that are part of a metric's name in the older format.
 _SUFFIXES = {Kind.COUNTER: "_total", Kind.INFO: "_info"}
 _OLD_KINDS = {Kind.INFO: Kind.GAUGE, Kind.STATESET: Kind.GAUGE}
 
 
-#: The label that tells several servers apart.
+#: The label with the name of one of several servers.
 MEMBER = "member"
 
 
 def render(facts: Facts | Mapping[str, Facts], form: str) -> str:
-    """Return the text: about one server, or about several by their names."""
+    """Return the text of all metrics, of one server or of several by their names."""
     lines = []
     for metric in METRICS:
         points = list(_all_points(metric, facts))
@@ -146,7 +145,7 @@ def _head(metric: Metric) -> list[str]:
 
 def _old_head(metric: Metric) -> list[str]:
     name = f"{metric.name}{_SUFFIXES.get(metric.kind, '')}"
-    # In this format, a quotation mark in a help is not escaped.
+    # In this format, a help's quotation marks are not escaped.
     said = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
     return [f"# HELP {name} {said}", f"# TYPE {name} {_OLD_KINDS.get(metric.kind, metric.kind)}"]
 
@@ -238,14 +237,14 @@ def _syncs(facts: Facts) -> Iterator[Point]:
         yield from _buckets(reading.latencies["wal sync"], {}, seconds)
 
 
-#: Where the ranges of histograms end, which is the same for all servers and exporters.
+#: The upper bounds of a histogram's buckets, the same for all servers and exporters.
 _ENDS_NS = tuple(2.0**power for power in range(10, 35))
 
 
 def _buckets(
     counts: Mapping[float, float], labels: Mapping[str, str], sum_s: float | None
 ) -> Iterator[Point]:
-    """Yield a histogram's points; a range of the server's ends at twice its beginning."""
+    """Yield a histogram's points; COUNTS is by lower bounds, and each range ends at twice that."""
     for end_ns in _ENDS_NS:
         within = sum(count for lower_us, count in counts.items() if 2 * lower_us <= end_ns / 1000)
         yield "_bucket", {**labels, "le": repr(end_ns / 1e9)}, within

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The contents of the overview: a row for each of several servers, with what it did lately.
+"""The contents of the overview: a row with a small chart for each of several servers.
 
-The chart is database time over the last minutes, as average active sessions.  It is drawn here, so
-the page is complete without script.  All charts have one scale, so that they can be compared.
+The chart is database time in the last minutes, as average active sessions.  It is drawn here, so
+the page is complete without scripts.  All charts have the same scale, so they can be compared.
 """
 
 from collections.abc import Mapping
@@ -19,18 +19,18 @@ from pgflash.model.fleet import LEADING, FleetMember
 from pgflash.model.words import NOTHING, figure, percent, sentence, size
 from pgflash.report import colours, svg
 
-#: The page is the same for all viewers.
+#: How long the page is reused: it is the same for all viewers.
 KEPT_S = 2.0
 CHART_S = 300
-#: A chart has a value for each of these.
+#: The time of one value of a chart.
 STEP_S = 5
 
-#: The moment of a step's beginning, and the average active sessions in it.
+#: The beginning of each step, in seconds, and the average active sessions in it.
 Steps = Mapping[int, float]
 
 
 class _Point(msgspec.Struct):
-    """What a chart needs of a sample."""
+    """The part of a sample that a chart needs."""
 
     at: str
     elapsed_s: float
@@ -42,17 +42,17 @@ _read_point = msgspec.json.Decoder(_Point).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A server as the page shows it."""
+    """A server's row."""
 
     key: str
     name: str
     address: str
-    #: "" if there is no page of it.
+    #: "" if it has no page.
     href: str
     chart: Markup
     sessions: str
     role: str
-    #: Since when it leads.
+    #: Since when it has been the leader.
     since: str
     state: str
     timeline: str
@@ -64,7 +64,7 @@ class Row:
 
 
 def overview(view: View) -> dict[str, object]:
-    """Return the contents of the page; this takes a moment: not for the event loop."""
+    """Return the contents of the page; this takes milliseconds: not for the event loop."""
     steps = [steps_of(one.ring) for one in view.members]
     highest = max((value for one in steps for value in one.values()), default=0.0)
     rows = [
@@ -82,7 +82,7 @@ def overview(view: View) -> dict[str, object]:
 
 
 def steps_of(ring: Ring) -> Steps:
-    """Return what a server's sessions did in the last minutes, by its own clock."""
+    """Return a server's average active sessions in the last minutes, by its own clock."""
     messages, _gap = ring.after(max(ring.newest - 2 * CHART_S, 0))
     points = [_read_point(one.data) for one in messages if one.kind == "sample"]
     sums: dict[int, tuple[float, float]] = {}
@@ -102,7 +102,7 @@ def steps_of(ring: Ring) -> Steps:
 
 
 def chart(name: str, steps: Steps, highest: float) -> Markup:
-    """Return the drawing of a server's last minutes."""
+    """Return the chart of a server's last minutes as SVG."""
     if not steps:
         return Markup("")
     newest = max(steps)

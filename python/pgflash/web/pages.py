@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The contents of the pages, from what the collector knows: words, figures, tables.
+"""The contents of the pages, from the collector's data: words, figures, tables.
 
-The served page contains everything, so it is complete without script; the script only adds what
-follows.
+A page is complete as it is served, without scripts; the script only adds later samples.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +22,12 @@ from pgflash.model.words import figure, percent, sentence
 from pgflash.report.printed import print_table
 from pgflash.web import cache_words, figures
 
-#: Tables of the present without a figure.
+#: Tables of the newest sample that have no figure.
 _FACTS = ("Transactions", "Flash cache")
 
 
 def newest_sample(ring: Ring) -> tuple[Sample | None, Mapping[str, Any] | None]:
-    """Return the newest sample, and the same in the form that viewers get."""
+    """Return the newest sample, and the same as decoded JSON."""
     messages, _gap = ring.after(ring.newest - 10)
     for message in reversed(messages):
         if message.kind == "sample":
@@ -37,7 +36,7 @@ def newest_sample(ring: Ring) -> tuple[Sample | None, Mapping[str, Any] | None]:
 
 
 def newest_notice(ring: Ring) -> str:
-    """Return the last notice of a change of the server, as long as the ring keeps it."""
+    """Return the last notice of a change of the server in the ring, or nothing."""
     messages, _gap = ring.after(0)
     for message in reversed(messages):
         if message.kind == "notice":
@@ -47,7 +46,7 @@ def newest_notice(ring: Ring) -> str:
 
 
 def standing(collector: Collector) -> dict[str, object]:
-    """Return how it stands with the server, for any page."""
+    """Return the state of the server, for any page."""
     return {
         "status": collector.status,
         "notice": newest_notice(collector.ring),
@@ -58,9 +57,9 @@ def standing(collector: Collector) -> dict[str, object]:
 def performance(
     collector: Collector, *, begin: str, end: str, focus: Focus, root: str = ""
 ) -> dict[str, object]:
-    """Return the contents of the Performance page; marked() adds the range's own tables.
+    """Return the contents of the Performance page; marked() adds the tables of a range.
 
-    ROOT is what its server's addresses begin with.
+    ROOT is the beginning of its server's paths.
     """
     sample, plain = newest_sample(collector.ring)
     live = collector.status.state == "live"
@@ -96,7 +95,7 @@ def performance(
     }
 
 
-#: Rows that stand for many things, and so are no link; range.js has them, too.
+#: Rows that stand for several things, and so are not links; range.js has the same list.
 UNNAMED = ("without an identifier", "all others together", "without a name")
 
 _TITLES = {
@@ -114,9 +113,9 @@ _TITLES = {
 def _address(
     root: str, times: Mapping[str, str], chosen: Mapping[str, str], name: str, word: str
 ) -> str:
-    """Return the address of a page that is about something else, too; without a word, no more.
+    """Return the URL of the page with one more filter, or with one less if WORD is empty.
 
-    Nothing tells which relation a session waits for: a page about a relation is about nothing else.
+    It is unknown for which relation a session waits, so a relation excludes the other filters.
     """
     apart = name == "relation"
     kept = {one: of for one, of in chosen.items() if not apart and one not in ("relation", name)}
@@ -125,7 +124,7 @@ def _address(
 
 
 def marked(answer: bytes) -> dict[str, object]:
-    """Return the page's contents for a marked range, from the answer that scripts get."""
+    """Return the page's contents for a selected range, from the answer that scripts get."""
     time_range = msgspec.json.decode(answer, type=TimeRange)
     length = datetime.fromisoformat(time_range.end) - datetime.fromisoformat(time_range.begin)
     found: dict[str, object] = {
@@ -141,7 +140,7 @@ def marked(answer: bytes) -> dict[str, object]:
 
 
 def _mean(spans: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
-    """Return the mean by time of each name."""
+    """Return the mean of each name's values, weighted by time."""
     elapsed = sum(seconds for seconds, _values in spans)
     names = {name for _seconds, values in spans for name in values}
     return {
@@ -154,7 +153,7 @@ def _mean(spans: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float
 
 
 def flash(collector: Collector, view: Mapping[str, Any] | None, *, error: str) -> dict[str, object]:
-    """Return the contents of the flash cache's page from a CacheView as scripts get it."""
+    """Return the contents of the flash cache's page from a CacheView as decoded JSON."""
     _sample, plain = newest_sample(collector.ring)
     live = collector.status.state == "live"
     found = view or {}
@@ -176,7 +175,7 @@ def flash(collector: Collector, view: Mapping[str, Any] | None, *, error: str) -
         "missing": {
             name: why
             for name, why in found.get("missing", {}).items()
-            if present or name != "flash cache"  # the first sentence says it
+            if present or name != "flash cache"  # the page's first sentence is about that
         },
     }
 

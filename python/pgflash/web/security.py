@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Rights on the page: decided before any route is called.
+"""Authorization: every request is checked before its route is called.
 
-A token is required, either once in a form (a session cookie follows) or with each request as
-`Authorization: Bearer`.  This holds on loopback, too, since every user of the machine can reach
-that; but only there is it possible to do without a token.  A token never belongs in a URL, which is
-logged, kept and passed on: a request with one there is refused.
+A token is required, either once in a form, which starts a session with a cookie, or with each
+request as `Authorization: Bearer`.  That includes loopback, which every user of the machine can
+reach; but only there can the token be switched off.  URLs are logged, stored and passed on, so a
+request with a token in its URL is refused.
 
-Another site's page in the same browser can send requests here.  So the name in Host must be ours (a
-foreign name that leads here is DNS rebinding), POST requests must come from our own pages, and data
-goes only to them.  Every answer, including errors, carries a Content-Security-Policy without
-exceptions: scripts and styles are files of ours.  Files that a guest page shows (guests.py) carry a
+Another site's page in the same browser can send requests here.  So the name in Host must be ours
+(another name that resolves to us is DNS rebinding), POST requests must come from our own pages, and
+only these get data.  Every answer, including errors, has a Content-Security-Policy without
+exceptions: scripts and styles are files of ours.  Files that a guest page shows (guests.py) have a
 policy of their own, which must be stricter.
 
-Tokens are compared as digests in constant time.  Every token is checked, and the right one opens,
-whatever others try: a brake that strangers can pull would keep out the users it should protect.  So
-only its length protects a token from being guessed.  After five wrong tokens, and then more than
-one a second, further ones are told to wait.  Sessions are random, live in memory for twelve hours,
-and are kept as digests.  Each process draws the name of its cookie: a browser does not tell one
-port from another.
+Tokens are compared as digests in constant time.  Every token is checked, and the right one is
+accepted whatever others try: otherwise strangers could lock users out.  So only its length protects
+a token from being guessed.  After five wrong tokens, more than one a second are told to wait.
+Session words are random, kept in memory as digests, and valid for twelve hours.  Each process draws
+a name for its cookie, since browsers send a cookie to every port of a host.
 """
 
 import hashlib
@@ -40,9 +39,9 @@ _log = logging.getLogger(__name__)
 SESSION_S = 12 * 3600
 SESSIONS_MAX = 1000
 TOKEN_MIN = 16
-#: At least this many of its characters must differ: a repeated word is easily guessed.
+#: A token has at least this many different characters: a repeated word is easily guessed.
 TOKEN_DIFFERENT_MIN = 8
-#: Wrong tokens allowed before a rate of more than one a second is told to wait.
+#: This many wrong tokens are allowed at once, then one a second.
 FREE_TRIES = 5
 BODY_MAX_BYTES = 4096
 
@@ -57,14 +56,14 @@ HEADERS = {
     "content-security-policy": CSP,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    # Not no-referrer: with it, a browser posts our own forms with Origin: null.
+    # With no-referrer, browsers would post our own forms with Origin: null.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 
-#: Available without a token: the form for it, what the form needs, and the health check.
+#: Paths that need no token: its form and the health check.
 _OPEN = ("/login", "/health")
 _STATIC = "/static/"
 
@@ -73,20 +72,20 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What is allowed at one address."""
+    """The rules for one listening address."""
 
-    #: Names and addresses by which we may be asked, in lower case; IPv6 in brackets.
+    #: The names and addresses that Host may have, in lower case; IPv6 in brackets.
     names: frozenset[str]
-    #: Digest of the token; None: no token is needed.
+    #: The digest of the token; None: no token is required.
     token: bytes | None = None
-    #: Browsers connect by https, through a proxy in front.
+    #: Browsers connect by https to a proxy in front of us.
     https: bool = False
 
 
 def make_policy(
     address: str, *, token: str = "", names: Iterable[str] = (), https: bool = False
 ) -> Policy:
-    """Return the policy of an address; any address but loopback needs a token."""
+    """Return the policy of an address; only on loopback may there be no token."""
     if token and len(token) < TOKEN_MIN:
         raise UsageError(
             f"the token has {len(token)} characters, fewer than {TOKEN_MIN}",
@@ -112,41 +111,41 @@ def make_policy(
 
 
 def _bracketed(name: str) -> str:
-    """Return an IPv6 address in the form it has in Host."""
+    """Return an IPv6 address in brackets, as in Host, and any other name unchanged."""
     return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
 
 
 def _name_of(host: str) -> str:
-    """Return the name in Host without its port, which a tunnel or a proxy may have changed."""
+    """Return the name in Host without the port, which a tunnel or a proxy may change."""
     name, colon, port = host.lower().rpartition(":")
     return name if colon and port.isdecimal() and not host.endswith("]") else host.lower()
 
 
 def digest(word: str) -> bytes:
-    """Return the digest by which tokens and sessions are compared: all of one length."""
+    """Return the digest by which tokens and session words are compared."""
     return hashlib.sha256(word.encode("utf-8", "surrogateescape")).digest()
 
 
 class Doorman:
-    """Knows the token and the sessions."""
+    """Checks tokens and sessions."""
 
     def __init__(self, policy: Policy, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Guard what a policy describes."""
+        """Apply a policy."""
         self.policy = policy
         self.cookie = f"pgflash_{secrets.token_hex(4)}"
         self._clock = clock
         self._sessions: dict[bytes, float] = {}
-        #: Wrong tokens that are still allowed, as of the last one.
+        #: How many wrong tokens were still allowed after the last one.
         self._tries = float(FREE_TRIES)
         self._wrong_s = clock()
 
     def knows(self, token: str) -> bool:
-        """Tell whether a token is the right one."""
+        """Return whether a token is the right one."""
         assert self.policy.token is not None
         return hmac.compare_digest(digest(token), self.policy.token)
 
     def may_try_again(self) -> bool:
-        """Note a wrong token; return whether the limit is not exceeded."""
+        """Count a wrong token; return False if there have been too many."""
         _log.warning("a request had a wrong token")
         now_s = self._clock()
         self._tries = min(self._tries + now_s - self._wrong_s, FREE_TRIES)
@@ -165,7 +164,7 @@ class Doorman:
         return word
 
     def has_session(self, word: str) -> bool:
-        """Tell whether a session is open."""
+        """Return whether a session is open."""
         ends_s = self._sessions.get(digest(word))
         if ends_s is not None and ends_s <= self._clock():
             del self._sessions[digest(word)]
@@ -177,7 +176,7 @@ class Doorman:
         self._sessions.pop(digest(word), None)
 
     def session_word(self, headers: Headers) -> str:
-        """Return the session named in a request, or nothing."""
+        """Return the session word in a request's cookie, or nothing."""
         for pair in headers.get("cookie", "").split(";"):
             name, _equals, word = pair.strip().partition("=")
             if name == self.cookie:
@@ -186,20 +185,20 @@ class Doorman:
 
 
 class Guard:
-    """Passes allowed requests on, and adds our headers to every answer."""
+    """Passes authorized requests on, and adds our headers to every answer."""
 
     def __init__(self, app: ASGIApp, doorman: Doorman, *, files: Iterable[str] = ()) -> None:
-        """Guard an application; below the paths FILES, answers have a policy of their own."""
+        """Guard an application; answers below the paths FILES have a policy of their own."""
         self._app = app
         self._doorman = doorman
         self._files = tuple(files)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it in one sentence."""
+        """Answer a request, or refuse it with one sentence."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # no WebSockets here
+        if scope["type"] != "http":  # there are no WebSockets
             await send({"type": "websocket.close", "code": 1008})
             return
 
@@ -220,7 +219,7 @@ class Guard:
         await answer(scope, _limited(receive), send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return the reason for refusing a request, or None."""
+        """Return the answer that refuses a request, or None."""
         headers = Headers(scope=scope)
         method = str(scope["method"])
         if method not in METHODS:
@@ -228,7 +227,7 @@ class Guard:
                 405, f"Only {', '.join(METHODS)} are supported here.", allow=", ".join(METHODS)
             )
         hosts = headers.getlist("host")
-        # The address by which we were reached is not a name that an attacker could point here.
+        # An address is allowed: unlike a name, an attacker cannot make it resolve to us.
         reached = _bracketed(str((scope.get("server") or ("",))[0]).lower())
         names = self._doorman.policy.names | {reached}
         if len(hosts) != 1 or _name_of(hosts[0]) not in names:
@@ -249,7 +248,7 @@ class Guard:
         return self._who(scope, headers)
 
     def _who(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return an answer to a client without token or session; report a known one to the Door."""
+        """Refuse a client without token or session; report any other to the Door as known."""
         path = str(scope["path"])
         scheme, _blank, token = headers.get("authorization", "").partition(" ")
         brings_token = scheme.lower() == "bearer"
@@ -274,10 +273,9 @@ class Guard:
 
 
 def _foreign(scope: Scope, headers: Headers, policy: Policy) -> bool:
-    """Tell whether another site's page sent this.
+    """Return whether another site's page sent a request.
 
-    Following a link to one of our pages does not count: the browser navigates, and only its user
-    sees the page.
+    A link to one of our pages is no such request: only the browser's user sees the page.
     """
     origin = headers.get("origin")
     if origin is not None:
@@ -299,7 +297,7 @@ def _length(headers: Headers) -> int:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Return a receiver that cuts off a too long body of undeclared length."""
+    """Return a receiver that ends a body of undeclared length when it is too long."""
     seen = 0
 
     async def limited() -> Message:

@@ -23,13 +23,13 @@ from pgflash.web.door import ACCEPTED_AT_ONCE, Connection, Door, Limits, allowed
 from pgflash.web.log import Sayings
 from pgflash.web.security import Policy
 
-#: Streams have no end, so we do not wait for viewers.
+#: Streams do not end by themselves, so viewers are not waited for.
 _GRACE_S = 1
-#: Connections waiting to be accepted; a client that finds no room tries again after a second.
+#: The most connections that wait to be accepted; further clients try again after a second.
 _QUEUE = 1024
 _HEAD_MAX_BYTES = 16 * 1024
 _IDLE_S = 5
-#: How much of an answer the kernel holds; otherwise up to 4 MB of its memory each.
+#: The most of an answer that the kernel buffers; by default it may be 4 MB a connection.
 _SEND_BUFFER_BYTES = 256 * 1024
 
 
@@ -40,10 +40,10 @@ class ServeError(PgflashError):
 def to_watch(
     dsns: Sequence[str], *, patroni: Sequence[str] = (), access: PatroniAccess | None = None
 ) -> Collector | LiveFleet:
-    """Return what reads a server, or several: those of DSNS, or the members that Patroni lists.
+    """Return a collector for one server, or a fleet: the servers of DSNS, or Patroni's members.
 
-    PATRONI are URLs of its REST API; then a DSN has database and role.  A server that is down may
-    come up; an invalid connection string never leads to one.
+    PATRONI are URLs of its REST API; a DSN then has the database and role.  A server may be down,
+    since it may come up later; an invalid connection string is refused.
     """
     for dsn in dsns:
         parse_dsn(dsn)
@@ -68,7 +68,7 @@ def serve(
     say: Callable[[str], None],
     store: Path = STORE,
 ) -> None:
-    """Serve until Ctrl-C; READY gets the address once we listen, SAY what goes wrong."""
+    """Serve until Ctrl-C; READY is called with the URL once we listen, SAY with each problem."""
     try:
         limits = Limits(connections=allowed_connections(Limits().connections))
     except ValueError as error:
@@ -81,7 +81,7 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """Accepts a few connections at a time, and lets many wait."""
+    """Accepts a few connections at a time; many may wait."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -96,7 +96,7 @@ def make_server(app: ASGIApp, door: Door) -> uvicorn.Server:
         http=partial(Connection, door=door),  # type: ignore[arg-type]  # it is only called
         loop="asyncio",
         log_config=None,
-        access_log=False,  # it would record the tokens that careless clients put into URLs
+        access_log=False,  # it would contain the tokens that careless clients put into URLs
         server_header=False,
         proxy_headers=False,
         lifespan="on",
@@ -111,7 +111,7 @@ def make_server(app: ASGIApp, door: Door) -> uvicorn.Server:
 
 @contextlib.contextmanager
 def said_rarely(say: Callable[[str], None]) -> Iterator[None]:
-    """Pass the libraries' and our own complaints to a function, a line a minute about each."""
+    """Pass the warnings of libraries and our own to a function, a line a minute about each."""
     handler = Sayings(say)
     logging.getLogger().addHandler(handler)
     try:
@@ -121,7 +121,7 @@ def said_rarely(say: Callable[[str], None]) -> Iterator[None]:
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Return a listening socket, or say in one sentence why there is none."""
+    """Return a listening socket; raise ServeError with the reason if there is none."""
     try:
         family, kind, protocol, _name, place = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

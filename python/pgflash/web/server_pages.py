@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """The pages and data of one server.
 
-They are at the root of the site if it watches one server, else below /server/NAME and, of the
-server that leads, below /leader.  An address may come to mean another server, as at a failover:
-then its streams end, and say so, and scripts load the page again.
+They are at the root of a site that watches one server, else below /server/NAME, and those of the
+leader also below /leader.  When a path leads to another server than before, as after a failover,
+its streams end with the event `moved`, and the scripts load the page again.
 """
 
 import asyncio
@@ -36,30 +36,30 @@ from pgflash.web.details import (
 )
 from pgflash.web.stream import Bell, Stream, event, framed
 
-#: A stream sends something at least this often, so that a proxy does not cut it.
+#: A stream sends something at least this often, so that no proxy closes it.
 BEAT_S = 5.0
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 class Site(Protocol):
-    """What the pages of all servers share."""
+    """The part of the site that a server's pages use."""
 
     def page(self, request: Request, name: str, code: int = 200, **values: object) -> Response:
         """Return a page."""
 
     def stream_begins(self) -> None:
-        """Count a stream, or refuse it."""
+        """Count a stream; refuse it if there are too many."""
 
     def stream_ends(self) -> None:
-        """Count one less."""
+        """Count one stream less."""
 
     def leads_to(self, request: Request, pages: "ServerPages") -> bool:
-        """Whether a request's address still means this server."""
+        """Return whether the path of a request still leads to this server."""
 
 
 class ServerPages:
-    """Answers about one server."""
+    """Handlers of one server's pages and data."""
 
     def __init__(
         self,
@@ -69,15 +69,15 @@ class ServerPages:
         name: str = "",
         waiting_max: int = WAITING_MAX,
     ) -> None:
-        """Show what a collector reads; NAME is one of several servers."""
+        """Show the server that a collector reads; NAME is its name if there are several."""
         self.collector = collector
         self.name = name
         self.details = Details(collector.dsn, segments=collector.segments, waiting_max=waiting_max)
         self.data = Data(collector, self.details)
         self.bell = Bell()
         self._site = site
-        #: By the root of their links, until when the page of the flash cache may be reused, and the
-        #: page: it is the same for all.
+        #: By the root of its links: until when the flash cache's page, which is the same for all
+        #: viewers, may be reused, and the page.
         self._flash: dict[str, tuple[float, bytes | memoryview]] = {}
 
     def open(self) -> None:
@@ -86,7 +86,7 @@ class ServerPages:
         self.collector.ring.listen(self.bell.ring)
 
     def close(self) -> None:
-        """End what waits for the server; this blocks, so keep it out of the event loop."""
+        """End queries and their session; this blocks: not for the event loop."""
         self.collector.ring.forget(self.bell.ring)
         self.details.stop()
 
@@ -119,7 +119,7 @@ class ServerPages:
         return self._page(request, "performance.html", code, **{**values, "error": error})
 
     async def blocking(self, request: Request) -> Response:
-        """Answer with the page that shows who blocks whom."""
+        """Answer with the page that shows which sessions block which."""
         self.collector.asked()
         server, rows, error = self.collector.server, [], ""
         if server is not None:
@@ -162,7 +162,7 @@ class ServerPages:
     # ---- data
 
     async def samples(self, request: Request) -> Response:
-        """Answer with the messages after a number: for the start of a page, and for polling."""
+        """Answer with the messages after a number, for a new page and for polling."""
         self.collector.asked()
         ring = self.collector.ring
         messages, gap = ring.after(self._after(request.query_params.get("after", "")))
@@ -179,10 +179,10 @@ class ServerPages:
         return Response(body, media_type="application/json")
 
     async def events(self, request: Request) -> Response:
-        """Answer with a stream of messages, starting after the last one that the viewer had."""
+        """Answer with a stream of the messages after the last one that the viewer has."""
         word = request.headers.get("last-event-id") or request.query_params.get("after", "")
         number = self._after(word)
-        self._site.stream_begins()  # count at once: other requests may follow
+        self._site.stream_begins()  # now, since other requests may arrive before it is sent
         return Stream(self._stream(request, number), self._site.stream_ends)
 
     async def _stream(self, request: Request, number: int) -> AsyncIterator[bytes]:
@@ -210,7 +210,7 @@ class ServerPages:
                     await self.bell.wait(BEAT_S)
 
     def _after(self, word: str) -> int:
-        """Return the number in EPOCH-NUMBER; 0 if it is from another process, or nothing."""
+        """Return the number in EPOCH-NUMBER; 0 if that is empty, or of another process."""
         epoch, _dash, number = word.partition("-")
         if not word:
             return 0
@@ -219,7 +219,7 @@ class ServerPages:
         return int(number) if epoch == self.collector.ring.epoch else 0
 
     async def time_range(self, request: Request) -> Response:
-        """Answer with what sessions did in a time range."""
+        """Answer with the activity of sessions in a time range."""
         query = request.query_params
         focus = read_focus(query)
         body = await self._time_range(query.get("from", ""), query.get("to", ""), focus)
@@ -233,9 +233,9 @@ class ServerPages:
         return await asyncio.to_thread(self.details.time_range, server, *times, focus)
 
     async def report(self, request: Request) -> Response:
-        """Answer with the report of a range, as a file: it contains styles, which no page may."""
+        """Answer with the report of a range, as a download: it has inline styles."""
         form = form_of(await request.body())
-        # A viewer whose request is refused returns to the marked range.
+        # A refusal links back to the selected range.
         request.state.back = {name: form.get(name, "")[:40] for name in ("from", "to")}
         begin, end = read_times(form.get("from", ""), form.get("to", ""))
         earlier = _seconds(form.get("earlier_s", "")) if "earlier_s" in form else None
@@ -244,7 +244,7 @@ class ServerPages:
         return HTMLResponse(text, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
-#: What is asked with GET and with POST: paths below the root of a server.
+#: Paths below the root of a server, for GET and for POST, and their handlers.
 GET: tuple[tuple[str, Callable[[ServerPages], Handler]], ...] = (
     ("/", lambda one: one.performance),
     ("/blocking", lambda one: one.blocking),
@@ -261,23 +261,23 @@ POST: tuple[tuple[str, Callable[[ServerPages], Handler]], ...] = (
 
 
 def root_of(request: Request) -> str:
-    """Return what all addresses of the server of a request begin with."""
+    """Return the beginning of the paths of a request's server."""
     return str(request.scope.get("root_path", ""))
 
 
 def _seconds(word: str) -> timedelta:
-    """Return how much earlier the range for a comparison is."""
+    """Return how much earlier the other range of a comparison is."""
     if not word.isascii() or not word.isdecimal() or not 1 <= len(word) <= 8 or int(word) == 0:
         raise UsageError("earlier_s is a number of seconds")
     return timedelta(seconds=int(word))
 
 
 def form_of(body: bytes) -> dict[str, str]:
-    """Return the fields of a form as sent by browsers."""
+    """Return the fields of a form that a browser has sent."""
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
 def code_of(error: PgflashError) -> int:
-    """Return the status of an answer about an error."""
+    """Return the HTTP status for an error."""
     codes = {UsageError: 400, TooOftenError: 429, BusyError: 503}
     return next((code for kind, code in codes.items() if isinstance(error, kind)), 409)

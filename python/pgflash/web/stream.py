@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Streams of server-sent events: how they wake, how they end, and how a message looks in them."""
+"""Streams of server-sent events: how they are woken, how they end, and their format."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,19 +11,19 @@ from pgflash.live.ring import Message
 
 
 class Bell:
-    """Wakes, from any thread, all who wait in the event loop."""
+    """Wakes all tasks of the event loop that wait for it; any thread may ring it."""
 
     def __init__(self) -> None:
-        """Make a bell that does not ring in a loop yet."""
+        """Make a bell that belongs to no loop yet."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = asyncio.Event()
 
     def hang(self) -> None:
-        """Ring in the current loop from now on."""
+        """Belong to the current loop from now on."""
         self._loop = asyncio.get_running_loop()
 
     def ring(self) -> None:
-        """Wake all who wait; before the loop runs, nobody waits."""
+        """Wake all waiting tasks; there are none before the loop runs."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -41,17 +41,17 @@ class Bell:
 
 
 class Stream(StreamingResponse):
-    """A stream of events that reports its end, whether it had begun or not."""
+    """A stream of events that reports its end, even if nothing was sent."""
 
     def __init__(self, content: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
-        """Send this content; call ENDED once."""
+        """Send this content, and call ENDED once."""
         super().__init__(content, media_type="text/event-stream")
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what there is, until the client goes."""
-        # From ASGI 2.4 on, starlette waits for a write to fail when a client has gone, and with
-        # uvicorn 0.32 none ever does.  To an older server it listens.
+        """Send the content until the client disconnects."""
+        # With ASGI 2.4, starlette learns that a client is gone from a failed write, and with
+        # uvicorn 0.32 none fails.  With 2.3 it listens for the disconnection.
         listened = {**scope, "asgi": {**scope.get("asgi", {}), "spec_version": "2.3"}}
         try:
             await super().__call__(listened, receive, send)

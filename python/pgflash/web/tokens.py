@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The file with the token: read, or created if there is none.
+"""The file with the token, which is created if there is none.
 
-It must belong to us alone: we check the open file, not its name.  It is created only in a folder
-where nobody else can put something in its place, and it appears whole or not at all, so two
+Nobody else may read or write it, which is checked on the open file, not by its name.  It is created
+only in a folder where nobody else can replace it.  It appears complete or not at all, so two
 processes that start at once use the same token.
 """
 
@@ -20,7 +20,7 @@ _FILE_MAX_BYTES = 4096
 
 
 class TokenError(PgflashError):
-    """There is no token, and none could be created."""
+    """There is no token, and none can be created."""
 
 
 def default_file() -> Path:
@@ -51,7 +51,7 @@ def token_of(path: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        # Do not wait for the writer of a pipe.
+        # If it is a pipe, do not wait for its writer.
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise

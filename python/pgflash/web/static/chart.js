@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: PostgreSQL
-// One chart: what its figure says of itself in data-figure, drawn by uPlot.
+// One chart: the figure that its data-figure describes, drawn by uPlot.
 //
-// Areas have the hatchings and lines the dashes of the reports, so nothing depends on colour
-// alone.  A time range is marked by dragging, with a mouse or a finger, or by the keyboard:
-// arrows move the mark, Shift and arrows widen the range, Escape clears it.  Values are read from the
-// figure's own table, which the chart fills; the canvas is a picture beside it.
+// Areas have the hatchings and lines the dashes of the reports, so nothing depends on colour alone.
+// A time range is selected by dragging, with a mouse or a finger, or by the keyboard: arrows move the
+// mark, Shift and arrows widen the range, Escape clears it.  The values are also in the figure's
+// table, which the chart fills.
 
 import {clock, isoTime, mark, number} from "./format.js";
 
 const HEIGHT = 320;
 const TILE = 8;
-// Where so much more than a sample's time is missing, nothing is drawn.
+// Samples further apart than this many times their length are not connected.
 const GAP = 2.5;
-// A finger that moves less than this points.
+// A finger that moves less than this does not select.
 const TOUCH_MIN_PX = 8;
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
-/** Return a line's value in a sample, as value_of() of figures.py. */
+/** Return a line's value in a sample, as value_of() in figures.py does. */
 export function valueOf(line, sample) {
     let found = sample;
     for (const name of line.path) {
@@ -27,7 +27,7 @@ export function valueOf(line, sample) {
     return found === null ? null : found / line.divisor;
 }
 
-/** Return the figure that a range comes to: the mean by time, or the highest. */
+/** Return one figure for several samples: the mean, weighted by time, or the highest. */
 export function over(line, samples, how) {
     let sum = 0, elapsed = 0, highest = null;
     for (const sample of samples) {
@@ -41,7 +41,7 @@ export function over(line, samples, how) {
 }
 
 export class Chart {
-    /** RANGE is shared by all charts of the page; null where nothing can be marked. */
+    /** RANGE is common to all charts of the page; null if no range can be selected. */
     constructor(figure, timeRange, feed) {
         this.says = JSON.parse(figure.dataset.figure);
         this.figure = figure;
@@ -80,13 +80,13 @@ export class Chart {
         return DARK.matches ? line.stroke_on_dark : line.stroke;
     }
 
-    /** Give the lines, and their pictures in the table, the colours that the page's ground asks for. */
+    /** Colour the lines, and their pictures in the table, for the page's background. */
     paint() {
         const pictures = this.figure.querySelectorAll("tbody th path[stroke]");
         pictures.forEach((picture, i) => picture.setAttribute("stroke", this.stroke(this.says.lines[i])));
     }
 
-    /** Return the hatching of a line as the canvas wants it. */
+    /** Return the hatching of a line as a pattern for the canvas. */
     tile(line) {
         const ratio = Math.max(Math.round(devicePixelRatio), 1);
         const key = `${line.name} ${ratio}`;
@@ -152,7 +152,7 @@ export class Chart {
         }, this.columns([]), this.holder);
     }
 
-    /** Return marks of the time axis: what differs between them, and no more. */
+    /** Return labels of the time axis, with only the parts of the time that differ. */
     times(marks) {
         const step = marks.length > 1 ? marks[1] - marks[0] : 1;
         const [begin, end] = step >= 86400 ? [5, 10] : step >= 60 ? [11, 16] : [11, 19];
@@ -177,7 +177,7 @@ export class Chart {
         ctx.restore();
     }
 
-    /** Write on a plate of the page's ground, so that hatchings below do not make it unreadable. */
+    /** Write text on a plain background, so that it is readable on hatchings. */
     write({ctx}, words, x, y, align) {
         const ratio = devicePixelRatio;
         ctx.font = `${12 * ratio}px system-ui, sans-serif`;
@@ -190,7 +190,7 @@ export class Chart {
         ctx.fillText(words, x, y);
     }
 
-    /** Write at the end of the highest line of each label what it is, one below the other. */
+    /** Write each label at the end of the highest of its lines, without overlaps. */
     drawLabels(plot) {
         const {ctx, bbox} = plot;
         const ends = new Map();
@@ -210,7 +210,7 @@ export class Chart {
 
     // ---- values
 
-    /** Return what uPlot draws: moments, then a column for each series; null where nothing is. */
+    /** Return uPlot's data: times, then a column for each series, with null for no value. */
     columns(samples) {
         const {lines, stacked} = this.says;
         const moments = [];
@@ -233,7 +233,7 @@ export class Chart {
         return [moments, ...columns.reverse()];
     }
 
-    /** Draw these samples; LIVE says that the last one is what is now. */
+    /** Draw these samples; LIVE: the last one is the current one. */
     show(samples, live) {
         this.shown = this.says.past ? this.timeRange.spans : samples;
         this.fill(live);
@@ -242,7 +242,7 @@ export class Chart {
         this.place();
     }
 
-    /** Fill the table: what is now, and what the range comes to. */
+    /** Fill the table with the current values and those of the range. */
     fill(live) {
         const newest = live ? this.shown.at(-1) : null;
         const {past} = this.says;
@@ -256,10 +256,10 @@ export class Chart {
 
     // ---- a time range
 
-    /** Put the marked range where its time is now. */
+    /** Move the selection to where its time is in the chart now. */
     place() {
         const {plot, timeRange} = this;
-        // One that shows a marked range alone needs no mark in it.
+        // A chart of only the selected range has no selection in it.
         if (!timeRange || this.says.past) return;
         this.holder.classList.toggle("marked", timeRange.isMarked);
         if (!timeRange.isMarked) {
@@ -282,7 +282,7 @@ export class Chart {
         if (this.at === null) this.read(plot.cursor.idx);
     }
 
-    /** Say in words what is at a place. */
+    /** Show the values at a position as text. */
     read(place) {
         const at = place === null || place === undefined ? null : this.plot.data[0][place];
         const sample = at === null ? null : this.shown.find(one => one.x === at);
@@ -302,7 +302,7 @@ export class Chart {
         plot.over.addEventListener("mousedown", ({clientX: begin}) => {
             this.dragging = this.timeRange !== null;
             addEventListener("mouseup", ({clientX: end}) => setTimeout(() => {
-                // A click marks nothing, and takes the mark away.
+                // A click clears the selection.
                 if (this.dragging && Math.abs(end - begin) < 2) this.timeRange.clear();
                 this.dragging = false;
             }), {once: true});
@@ -313,7 +313,7 @@ export class Chart {
         });
         holder.tabIndex = 0;
         holder.addEventListener("keydown", event => this.pressed(event));
-        // The mark moves in all charts; only the one that has the focus speaks of it.
+        // The mark moves in all charts; only the focused one announces it to screen readers.
         holder.addEventListener("focus", () => this.readout.setAttribute("aria-live", "polite"));
         holder.addEventListener("blur", () => {
             this.readout.setAttribute("aria-live", "off");
@@ -321,7 +321,7 @@ export class Chart {
         });
     }
 
-    /** A finger that moves along the time marks; one that moves across scrolls the page: the browser takes it. */
+    /** Select by a finger that moves sideways; the browser scrolls the page if it moves up or down. */
     touched({clientX: begin}) {
         const {over} = this.plot;
         const place = event => {
@@ -359,7 +359,7 @@ export class Chart {
         event.preventDefault();
     }
 
-    /** Move the mark so many samples; WIDEN marks the range from where it began. */
+    /** Move the mark by this many samples; WIDEN selects the range from where it began. */
     step(count, widen) {
         const last = this.shown.length - 1;
         let place = this.shown.findIndex(one => one.x === this.at);

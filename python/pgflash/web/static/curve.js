@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: PostgreSQL
-// The miss-ratio curve: sizes on a logarithmic axis, the present one marked by a line and a word.
+// The miss-ratio curve: sizes on a logarithmic axis, the current one marked by a line and a word.
 
 import {mark} from "./format.js";
 
@@ -12,7 +12,7 @@ const ink = () => style.getPropertyValue("--ink"), faint = () => style.getProper
 const grid = {stroke: () => style.getPropertyValue("--grid"), width: 1};
 const font = "12px system-ui, sans-serif";
 
-/** Return what the table's holder says: it is rebuilt while the page is shown. */
+/** Return the curve's data from the element around its table, which is replaced from time to time. */
 function says() {
     return JSON.parse(document.querySelector("[data-curve]").dataset.curve);
 }

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: PostgreSQL
-// The server's messages: the last minutes at once, then one a second.
+// The server's messages: those of the last minutes at once, then one a second.
 //
-// A stream that breaks is taken up again by the browser itself, after the last message it had
-// (Last-Event-ID).  Where streams are cut or refused for good we ask every two seconds instead, and
-// try the stream again after a while.  A stream that says nothing though the server is
-// well is dead without knowing it, as after a laptop's sleep: it is reopened.
+// The browser itself resumes a broken stream after its last message (Last-Event-ID).  If streams are
+// closed or refused every time, the messages are polled every two seconds, and the stream is tried
+// again after a while.  A stream that is silent although the server answers is broken without a
+// sign, as after a laptop's sleep: it is reopened.
 //
-// Samples are kept in order of arrival.  Their moments are the server's clock.  A chart cannot go
-// back: where the clock does so by a little, its samples are moved together until it has caught up;
-// by more, what was kept is of another time, and the feed starts over.
+// Samples are kept in order of arrival, with times of the server's clock.  A chart cannot go back in
+// time.  If the clock is set back by a little, later samples are moved closer together until it has
+// caught up.  If it is set back by more, the samples are dropped and the feed starts over.
 //
-// The address of one of several servers may come to mean another one, as at a failover: then the page
-// is loaded again.
+// When the path leads to another server than before, as after a failover, the page is loaded again.
 
 import {clock, parseTime, zone} from "./format.js";
 import {root} from "./root.js";
@@ -23,7 +22,7 @@ const STREAM_AGAIN_MS = 30000;
 const STEP_BACK_S = 10;
 
 export class Feed {
-    /** HEAR is called with "sample", "server", "status", "notice", "gap" or "clock", and its data.
+    /** HEAR is called with "sample", "server", "status", "notice", "gap" or "clock", and the data.
     /*  */
     constructor(hear) {
         this.hear = hear;
@@ -66,13 +65,13 @@ export class Feed {
         this.heardAt = performance.now();
     }
 
-    /** Hear nothing for a while. */
+    /** Close the stream for a while. */
     rest() {
         this.close();
         this.resting = true;
     }
 
-    /** Go on where we rested, if we did. */
+    /** Resume after rest(). */
     async wake() {
         if (!this.resting) return;
         this.resting = false;
@@ -91,7 +90,7 @@ export class Feed {
         if (this.stream && this.live && silent > SILENCE_S) this.open();
     }
 
-    // ---- asking instead
+    // ---- polling
 
     poll(since = performance.now()) {
         this.close();
@@ -102,7 +101,7 @@ export class Feed {
         }, ASK_EVERY_MS);
     }
 
-    /** Ask for what came after the last message; tell whether there was an answer. */
+    /** Ask for the messages after the last one; return whether there was an answer. */
     async ask() {
         try {
             const answer = await fetch(`${root}/live/samples?after=${encodeURIComponent(this.last)}`);
@@ -128,9 +127,9 @@ export class Feed {
         }
     }
 
-    // ---- what was told
+    // ---- messages
 
-    /** Note the newest message's EPOCH-NUMBER; another epoch is another server's, or process's. */
+    /** Keep the newest message's EPOCH-NUMBER; another epoch is that of another server or process. */
     follow(id) {
         const epoch = id.split("-")[0];
         if (root && this.last && this.last.split("-")[0] !== epoch) location.reload();
@@ -152,7 +151,7 @@ export class Feed {
         this.hear("status", {state: "lost", page});
     }
 
-    /** Say that pgflash itself does not answer, and since when, by the clock of the page's times. */
+    /** Report that pgflash itself does not answer, and since when, by the server's clock. */
     sayNobodyAnswers() {
         const newest = this.samples.at(-1);
         const since = newest ? ` since ${clock(newest.x, this.offset)} ${zone(this.offset)}` : "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: PostgreSQL
-// Numbers and times as the page shows them; model/words.py says the same in Python.
+// The format of numbers and times; model/words.py has the same in Python.
 
 const NOTHING = "–";
 
@@ -19,7 +19,7 @@ function fixed(value, digits) {
     return `${value > 0 ? "<" : ">-"}${(10 ** -digits).toFixed(digits)}`;
 }
 
-/** Return a mark of an axis, as short as it can be. */
+/** Return the label of an axis, as short as possible. */
 export function mark(value) {
     if (value === null) return "";
     if (value >= 1e6) return `${value / 1e6}M`;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: PostgreSQL
-// The page, alive: its charts follow the server, at most once a frame, and only while it is seen.
+// The live page: its charts follow the server, at most once a frame, and only while it is visible.
 
 import {Chart} from "./chart.js";
 import {Feed} from "./feed.js";
@@ -16,7 +16,7 @@ const panel = document.querySelector("#time-range");
 // A longer range comes from the repository.
 const LIVE_S = 900;
 
-// A browser has six connections to us for all its tabs: a hidden one closes its own.
+// A browser has six connections to us for all its tabs, so a hidden tab closes its stream.
 const HIDDEN_MS = 60000;
 
 let leaving = 0;
@@ -36,7 +36,7 @@ const feed = new Feed((kind, data) => {
 const past = new Repository(feed, () => draw(), words => note(words));
 const timeRange = panel ? new TimeRange(panel, feed, () => draw()) : null;
 
-/** Say how it stands with the server, in the page's own words. */
+/** Show the state of the server. */
 function say({state, page}) {
     write("#status", state === "live" ? "" : page);
     if (state !== "live") write("#headline[data-live]", "");
@@ -44,7 +44,7 @@ function say({state, page}) {
     document.body.dataset.state = state;
 }
 
-/** Say what the newest sample comes to. */
+/** Show the newest sample's headline. */
 function headline(sample) {
     const at = document.querySelector("#at");
     if (at) at.textContent = `${clock(sample.x, feed.offset)} ${zone(feed.offset)}`;
@@ -55,19 +55,19 @@ function note(sentence) {
     write("#note", sentence);
 }
 
-/** Write a sentence where it is not there yet, so that it is not read out again. */
+/** Write a sentence if it is not there yet: otherwise screen readers would read it again. */
 function write(place, sentence) {
     const found = document.querySelector(place);
     if (found && found.textContent !== sentence) found.textContent = sentence;
 }
 
-/** Say what has changed of the server, as long as the charts may show what was before it. */
+/** Show a change of the server while the charts may show samples from before it. */
 function remind(newest) {
     if (notice && newest.x - notice.x > LIVE_S) notice = null;
     write("#notice", notice ? `${clock(notice.x, feed.offset)} ${zone(feed.offset)}: ${notice.sentence}` : "");
 }
 
-/** Say which of the samples that are shown are of the repository. */
+/** Name the part of the charts that comes from the repository. */
 function cite(samples) {
     const first = (paused ?? feed.samples)[0];
     const old = first && samples.length && samples[0].x < first.x;

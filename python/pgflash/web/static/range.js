@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: PostgreSQL
 // The selected time range, for all charts and tables of the page.
 //
-// Its two times are in a form that works without scripts.  Here selecting fills the form, and what
-// sessions did in the range is fetched into the tables below, all of it as text.  While nothing is
-// selected, the tables follow the charts, in steps of ten seconds of the server's clock or more: the
-// answer says how much more (again_s), since it knows how long it took.  So viewers of the same
-// minutes send the same request, and the server is asked once for all of them.
+// Its two times are in a form that works without scripts.  Here a selection fills the form, and the
+// activity of sessions in the range is fetched into the tables below, all of it as text.  While
+// nothing is selected, the tables follow the charts in steps of ten seconds of the server's clock, or
+// longer steps if answers take long (again_s).  So viewers of the same minutes send the same request,
+// and the server is queried once for all of them.
 
 import {clock, isoTime, number, parseTime, percent, zone} from "./format.js";
 import {root} from "./root.js";
 
 const SETTLED_MS = 300;
 const STEP_S = 10;
-// The filters of a page; pages.py says which of them have many values.
+// The filters of a page.
 const FILTERS = ["query", "session", "wait", "relation", "user", "database", "application", "client"];
 const UNNAMED = ["without an identifier", "all others together", "without a name"];
 
@@ -27,7 +27,7 @@ export class TimeRange {
         this.asked = 0;
         this.followed = "";
         this.step = STEP_S;
-        /** What is in focus over time, as samples. */
+        /** The activity in focus over time, as samples. */
         this.spans = [];
         this.said = panel.querySelector("[role=status]");
         this.fields = [...panel.querySelectorAll("[name=from], [name=to]")];
@@ -42,9 +42,9 @@ export class TimeRange {
         if (this.field("from").value && this.field("to").value) this.typed();
     }
 
-    // ---- the page's address, which says all that it is about
+    // ---- the page's URL, which has the filters and the range
 
-    /** Return the address of this page with another word for a name; "" leaves it out. */
+    /** Return this page's URL with a parameter set to another value, or without it if that is "". */
     address(name, word) {
         const words = new URLSearchParams(location.search);
         // It is unknown for which relation a session waits, so this filter excludes the others.
@@ -83,7 +83,7 @@ export class TimeRange {
 
     mark(from, to) {
         if (!(to > from)) return;
-        // To the millisecond, as the form has them: what is marked here is what is asked for.
+        // In milliseconds, as in the form, so that exactly the selected range is requested.
         [this.from, this.to] = [from, to].map(one => Math.round(one * 1000) / 1000);
         const {offset} = this.feed;
         for (const field of this.fields) {
@@ -111,7 +111,7 @@ export class TimeRange {
         this.changed();
     }
 
-    /** Only a selected range has a report. */
+    /** Enable the buttons for reports, which need a selected range. */
     allow(may) {
         for (const button of this.panel.querySelectorAll("[action$='/report'] button")) button.disabled = !may;
     }
@@ -123,7 +123,7 @@ export class TimeRange {
         else this.said.textContent = "Enter two times, the earlier one first.";
     }
 
-    // ---- what sessions did in it
+    // ---- the activity of sessions in it
 
     ask() {
         const [from, to] = ["from", "to"].map(name => this.field(name).value);
@@ -132,14 +132,14 @@ export class TimeRange {
         return this.fetch(this.question(from, to), this.to - this.from);
     }
 
-    /** Show what sessions did in the last SECONDS that the charts show, if nothing is selected. */
+    /** Show the activity of sessions in the charts' last SECONDS if nothing is selected. */
     follow(samples, seconds) {
         if (this.isMarked || !samples.length) return;
         const {offset} = this.feed;
         const step = Math.max(this.step, seconds / 30);
         const whole = moment => Math.floor(moment / step) * step;
         const end = whole(samples.at(-1).x);
-        // A new viewer has fewer samples; two seconds because samples are not regular.
+        // A new viewer has fewer samples; two seconds, since their intervals vary.
         const begin = Math.max(end - seconds, whole(samples[0].x - samples[0].elapsed_s - 2));
         if (this.followed === String([begin, end]) || begin >= end) return;
         this.followed = String([begin, end]);
@@ -181,7 +181,7 @@ export class TimeRange {
         this.panel.querySelector(".missing").textContent = missing.join(" ");
     }
 
-    /** Offer what can be chosen, and keep what is. */
+    /** Update the options of a filter, and keep its value. */
     offer(choice, names) {
         if (choice === document.activeElement) return;
         const chosen = choice.value;
@@ -189,7 +189,7 @@ export class TimeRange {
         choice.replaceChildren(new Option("all", ""), ...words.map(word => new Option(word, word, false, word === chosen)));
     }
 
-    /** Return a row as performance.html has it: what it is, and in the second line its detail. */
+    /** Return a row like those of performance.html, with the detail in a second line. */
     row(row, length, {rows, filter}) {
         const made = document.createElement("tr");
         const lines = rows === "statements" && row.detail ? [row.detail, row.name] : [row.name, row.detail];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: PostgreSQL
-// Parts of a page that the server makes again: every five seconds, what bears data-refresh is replaced
-// by what it has become, on the page that the attribute names, or else on this one.  What has the focus
-// is left alone.
+// Parts of a page that are fetched again: every five seconds, each element with data-refresh is
+// replaced by the current one of the page that the attribute names, or of this page.  An element that
+// has the focus is left alone.
 
 const EVERY_MS = 5000;
 
@@ -22,7 +22,7 @@ async function take(address) {
             if (part && !old.contains(document.activeElement)) old.replaceWith(part);
         }
     } catch {
-        // live.js says that nothing answers; here it is tried again.
+        // live.js reports that nothing answers; this tries again later.
     }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: PostgreSQL
-// The repository behind the live samples: what the server's snapshots tell of the time before.
+// The repository's data: rows from the server's snapshots for the time before the live samples.
 //
-// Fetched when a longer time is chosen, and once a minute while it is looked at, by whole minutes of the
-// server's clock, so that viewers ask the same.  Its rows are samples as the live ones are, only
-// longer, and stand before the first live one.
+// It is fetched when a longer time is chosen, and then once a minute while that is shown, by whole
+// minutes of the server's clock, so that viewers send the same request.  A row is a sample of a longer
+// time, and comes before the first live one.
 
 import {isoTime, parseTime} from "./format.js";
 import {root} from "./root.js";
@@ -11,7 +11,7 @@ import {root} from "./root.js";
 const AGAIN_S = 60;
 
 export class Repository {
-    /** CHANGED is called when rows came, SAY with what is missing. */
+    /** CHANGED is called when rows have arrived, SAY with what is missing. */
     constructor(feed, changed, say) {
         this.feed = feed;
         this.changed = changed;
@@ -22,7 +22,7 @@ export class Repository {
         this.asking = false;
     }
 
-    /** Return the samples of the last so many seconds, the repository's before the live ones. */
+    /** Return the samples of the last SECONDS, the repository's before the live ones. */
     before(live, seconds) {
         const newest = live.at(-1);
         if (!newest) return [];

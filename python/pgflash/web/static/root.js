@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: PostgreSQL
-// What the addresses of this page's server begin with: nothing if it is the only one.
+// The beginning of the paths of this page's server: "" if it is the only one.
 
 export const root = document.body.dataset.root ?? "";
