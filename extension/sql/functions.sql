@@ -185,10 +185,11 @@ GRANT EXECUTE ON FUNCTION pgflash_drive_writes_per_day(bigint) TO pg_monitor;
 GRANT SELECT ON pgflash_cache_policies TO PUBLIC;
 
 REVOKE ALL ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries, pgflash_snapshot_last,
-	pgflash_baselines FROM PUBLIC;
+	pgflash_baselines, pgflash_stored_list, pgflash_stored_list_head FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_snapshot() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_snapshot_drop(timestamptz) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_baseline_keep(text, bigint, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_baseline_drop(text) FROM PUBLIC;
-GRANT SELECT ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries, pgflash_baselines TO pg_monitor;
+GRANT SELECT ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries, pgflash_baselines,
+	pgflash_stored_list, pgflash_stored_list_head TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_snapshot() TO pg_monitor;

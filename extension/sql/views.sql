@@ -648,6 +648,7 @@ REVOKE ALL ON FUNCTION pgflash_cache_verify() FROM PUBLIC;
 
 CREATE FUNCTION pgflash_cache_warmth_rows(
 	OUT list_id bigint,
+	OUT origin text,
 	OUT state text,
 	OUT state_reason text,
 	OUT warmth double precision,
@@ -673,9 +674,11 @@ CREATE VIEW pgflash_cache_warmth AS SELECT * FROM pgflash_cache_warmth_rows();
 COMMENT ON FUNCTION pgflash_cache_warmth_rows() IS
 	'What the view pgflash_cache_warmth shows.';
 COMMENT ON VIEW pgflash_cache_warmth IS
-	'The list that pgflash_cache_load_list() was given last: how much of it is in the cache, and how far loading it is. No row without a list.';
+	'The list of blocks that is loaded into the cache, or was loaded last: how much of it is in the cache, and how far loading it is. No row without a list.';
 COMMENT ON COLUMN pgflash_cache_warmth.list_id IS
 	'Number of the list.';
+COMMENT ON COLUMN pgflash_cache_warmth.origin IS
+	'repository: it is the list in pgflash_stored_list. session: pgflash_cache_load_list() was given it.';
 COMMENT ON COLUMN pgflash_cache_warmth.state IS
 	'waiting, loading, done or cancelled.';
 COMMENT ON COLUMN pgflash_cache_warmth.state_reason IS
@@ -1412,6 +1415,36 @@ COMMENT ON COLUMN pgflash_statements.disk_read_time_ms IS
 COMMENT ON COLUMN pgflash_statements.worker_read_time_ms IS
 	'The part of these times that an I/O worker or io_uring spent, while the session may have done other work, in milliseconds.';
 GRANT SELECT ON pgflash_statements TO PUBLIC;
+
+COMMENT ON TABLE pgflash_stored_list IS
+	'The list of cached blocks that the primary stores, so that standbys and copies of this server can load them: see pgflash.cache_list_interval. Not part of dumps.';
+COMMENT ON COLUMN pgflash_stored_list.tablespace IS
+	'OID of the file''s tablespace.';
+COMMENT ON COLUMN pgflash_stored_list.database IS
+	'OID of the database; 0 for relations shared by all databases.';
+COMMENT ON COLUMN pgflash_stored_list.filenode IS
+	'Number of the file, as in pg_class.relfilenode.';
+COMMENT ON COLUMN pgflash_stored_list.fork IS
+	'main, fsm, vm or init.';
+COMMENT ON COLUMN pgflash_stored_list.segment IS
+	'Number of the segment file of the fork, from 0.';
+COMMENT ON COLUMN pgflash_stored_list.heat IS
+	'How often these blocks are expected to be read, from 0 to 3, as in pgflash_cache_list().';
+COMMENT ON COLUMN pgflash_stored_list.bitmap IS
+	'The blocks, as in pgflash_cache_list().';
+
+COMMENT ON TABLE pgflash_stored_list_head IS
+	'One row about the list in pgflash_stored_list. Not part of dumps.';
+COMMENT ON COLUMN pgflash_stored_list_head.is_only IS
+	'Always true: there is one row.';
+COMMENT ON COLUMN pgflash_stored_list_head.list_number IS
+	'A random number, drawn whenever the list changes.';
+COMMENT ON COLUMN pgflash_stored_list_head.system_identifier IS
+	'Identity of the cluster, as in pg_control_system().';
+COMMENT ON COLUMN pgflash_stored_list_head.taken_at IS
+	'When the list was changed last.';
+COMMENT ON COLUMN pgflash_stored_list_head.wal_left_bytes IS
+	'What was left of pgflash.cache_list_wal_budget then; below 0: it was exceeded. In bytes.';
 
 CREATE FUNCTION pgflash_wait_events_rows(
 	OUT wait_event_type text,

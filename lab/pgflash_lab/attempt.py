@@ -100,6 +100,7 @@ class Lab:
             libraries.append("pg_stat_statements")
         settings["shared_preload_libraries"] = ",".join(libraries)
         settings["pgflash.snapshot_interval"] = "0"  # taken when the lab asks for them
+        settings["pgflash.cache_list_interval"] = "0"  # a cold cache stays cold
         settings["pgflash.sample_rate"] = f"{WAITS_HZ:g}"
         if not places.cache_files:
             return {**settings, "pgflash.advice": "off"}

@@ -37,6 +37,8 @@ NOT_OF_CACHE = {
     "pgflash.statements_max",
     "pgflash.track_statements",
     "pgflash.load_rate",
+    "pgflash.cache_list_interval",
+    "pgflash.cache_list_wal_budget",
 }
 
 

@@ -17,10 +17,28 @@ REPLICATION = {
 
 
 def create_standby(
-    cluster: ClusterFactory, primary: Server, *, settings: Mapping[str, str] | None = None
+    cluster: ClusterFactory,
+    primary: Server,
+    *,
+    settings: Mapping[str, str] | None = None,
+    name: str = "standby",
 ) -> CachedServer:
-    """Return a started standby of a primary, with a cache file of its own."""
-    base = primary.base.parent / "standby"
+    """Return a started standby of a server, with a cache file of its own."""
+    cached = create_copy(cluster, primary, settings=settings, name=name)
+    (cached.server.data / "standby.signal").touch()
+    cached.start()
+    return cached
+
+
+def create_copy(
+    cluster: ClusterFactory,
+    primary: Server,
+    *,
+    settings: Mapping[str, str] | None = None,
+    name: str = "copy",
+) -> CachedServer:
+    """Return a base backup of a server, with a cache file of its own; it is not started."""
+    base = primary.base.parent / name
     server = cluster.adopt(
         Server(
             install=primary.install,
@@ -40,8 +58,6 @@ def create_standby(
             **(settings or {}),
         }
     )
-    (server.data / "standby.signal").touch()
-    cached.start()
     return cached
 
 

@@ -42,13 +42,14 @@
 #define LIST_FILE_NEW LIST_FILE ".tmp"
 
 /* Changes whenever the file's format does. */
-#define LIST_MAGIC 0x50464c02
+#define LIST_MAGIC 0x50464c03
 
 typedef struct ListHeader
 {
 	uint32 magic;
 	uint32 parts;
 	uint64 id;
+	uint64 stored;
 	uint64 blocks;
 	TimestampTz taken_at;
 	pg_crc32c crc; /* of everything above */
@@ -200,6 +201,7 @@ adopt(const ListHeader *header)
 	shared->last_id = header->id;
 	shared->list =
 		(LoadList){ .id = header->id,
+		            .stored = header->stored,
 		            .state = header->parts > 0 ? LOAD_WAITING : LOAD_DONE,
 		            .parts = header->parts,
 		            .blocks = header->blocks,
@@ -209,10 +211,12 @@ adopt(const ListHeader *header)
 }
 
 void
-load_list_replace(LoadPartSource *parts, uint32 count, TimestampTz taken_at)
+load_list_replace(LoadPartSource *parts, uint32 count, TimestampTz taken_at,
+                  uint64 stored)
 {
 	ListHeader header = { .magic = LIST_MAGIC,
 		                  .parts = count,
+		                  .stored = stored,
 		                  .taken_at = taken_at };
 	uint64 offset = sizeof(header) + (uint64) count * sizeof(LoadPart);
 

@@ -50,6 +50,7 @@ typedef struct LoadCounts
 typedef struct LoadList
 {
 	uint64 id;      /* 0: there is none */
+	uint64 stored;  /* number of the stored list it is; 0: a session's */
 	int32 state;    /* a LoadState */
 	uint32 parts;   /* hottest first */
 	uint32 next;    /* the part to load next */
@@ -67,7 +68,7 @@ extern void load_list_install(void);
 
 /* Replace the current list by a new one; sorts the parts. */
 extern void load_list_replace(LoadPartSource *parts, uint32 count,
-                              TimestampTz taken_at);
+                              TimestampTz taken_at, uint64 stored);
 
 /* The current list; false: there is none. */
 extern bool load_list_get(LoadList *out);

@@ -5,6 +5,7 @@
  * A list is an array of rows that have the columns of pgflash_cache_list(), by
  * name; their type does not matter.  A row that cannot be of any file is
  * refused here.  Whether its blocks exist is known only when they are read.
+ * The stored list (load_channel.c) has the same columns.
  *
  * How warm the cache is for a list is estimated from a sample: blocks at equal
  * distances in the list are looked up, so each part has its share of them.
@@ -40,19 +41,7 @@ PG_FUNCTION_INFO_V1(pgflash_cache_warmth_rows);
 
 /* ---- rows of a list ------------------------------------------------------ */
 
-enum
-{
-	LIST_TABLESPACE,
-	LIST_DATABASE,
-	LIST_FILENODE,
-	LIST_FORK,
-	LIST_SEGMENT,
-	LIST_HEAT,
-	LIST_BITMAP,
-	LIST_COLUMNS
-};
-
-static const RowColumn list_columns[LIST_COLUMNS] = {
+const RowColumn load_list_columns[LIST_COLUMNS] = {
 	[LIST_TABLESPACE] = { "tablespace", OIDOID },
 	[LIST_DATABASE] = { "database", OIDOID },
 	[LIST_FILENODE] = { "filenode", OIDOID },
@@ -108,15 +97,7 @@ find_columns(ListType *type, HeapTupleHeader row)
 	type->values = palloc(sizeof(Datum) * type->columns->natts);
 	type->nulls = palloc(sizeof(bool) * type->columns->natts);
 	for (int i = 0; i < LIST_COLUMNS; i++)
-		type->number[i] = find_column(type->columns, &list_columns[i]);
-}
-
-static void
-invalid_row(const char *what)
-{
-	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-	                errmsg("invalid row in the list of blocks"),
-	                errdetail("The %s of a row is invalid.", what)));
+		type->number[i] = find_column(type->columns, &load_list_columns[i]);
 }
 
 static uint32
@@ -129,17 +110,48 @@ count_bits(const uint8 *bitmap, uint32 size)
 	return bits;
 }
 
-/* Take the bitmap, which has no more blocks than a segment can have. */
-static void
-take_bitmap(bytea *bytes, LoadPartSource *source)
+const char *
+load_list_take(const Datum values[LIST_COLUMNS], const bool nulls[LIST_COLUMNS],
+               LoadPartSource *out)
 {
-	uint32 size = (uint32) VARSIZE_ANY_EXHDR(bytes);
+	LoadPart *part = &out->part;
+	BridgeLoadFile file;
+	int32 segment;
+	int32 heat;
+	bytea *bytes;
 
-	if (size > (bridge_load_segment_blocks() + 7) / 8)
-		invalid_row("bitmap");
-	source->bitmap = (const uint8 *) VARDATA_ANY(bytes);
-	source->part.size = size;
-	source->part.blocks = count_bits(source->bitmap, size);
+	for (int i = 0; i < LIST_COLUMNS; i++)
+	{
+		if (nulls[i])
+			return load_list_columns[i].name;
+	}
+
+	memset(out, 0, sizeof(*out));
+	part->tablespace = DatumGetObjectId(values[LIST_TABLESPACE]);
+	part->database = DatumGetObjectId(values[LIST_DATABASE]);
+	part->filenode = DatumGetObjectId(values[LIST_FILENODE]);
+	segment = DatumGetInt32(values[LIST_SEGMENT]);
+	heat = DatumGetInt32(values[LIST_HEAT]);
+	if (!bridge_load_fork(TextDatumGetCString(values[LIST_FORK]), &part->fork))
+		return "fork";
+	if (heat < 0 || heat >= BRIDGE_LOAD_HEATS)
+		return "heat";
+	part->heat = (uint32) heat;
+	if (segment < 0)
+		return "segment";
+	part->segment = (uint32) segment;
+	file = load_list_file(part);
+	if (!bridge_load_possible(&file))
+		return "filenode or segment";
+
+	/* It has no more blocks than a segment can have. */
+	bytes = DatumGetByteaPP(values[LIST_BITMAP]);
+	part->size = (uint32) VARSIZE_ANY_EXHDR(bytes);
+	if (part->size > (bridge_load_segment_blocks() + 7) / 8)
+		return "bitmap";
+	out->bitmap = (const uint8 *) VARDATA_ANY(bytes);
+	part->blocks = count_bits(out->bitmap, part->size);
+	return NULL;
 }
 
 /* Turn a row into a part; false: it names no blocks. */
@@ -149,36 +161,21 @@ take_row(ListType *type, HeapTupleHeader row, LoadPartSource *source)
 	HeapTupleData tuple = { .t_len = HeapTupleHeaderGetDatumLength(row),
 		                    .t_data = row };
 	Datum values[LIST_COLUMNS];
-	BridgeLoadFile file;
-	LoadPart *part = &source->part;
-	int32 segment;
-	int32 heat;
+	bool nulls[LIST_COLUMNS];
+	const char *invalid;
 
 	find_columns(type, row);
 	heap_deform_tuple(&tuple, type->columns, type->values, type->nulls);
 	for (int i = 0; i < LIST_COLUMNS; i++)
 	{
-		if (type->nulls[type->number[i]])
-			invalid_row(list_columns[i].name);
 		values[i] = type->values[type->number[i]];
+		nulls[i] = type->nulls[type->number[i]];
 	}
-
-	memset(source, 0, sizeof(*source));
-	part->tablespace = DatumGetObjectId(values[LIST_TABLESPACE]);
-	part->database = DatumGetObjectId(values[LIST_DATABASE]);
-	part->filenode = DatumGetObjectId(values[LIST_FILENODE]);
-	segment = DatumGetInt32(values[LIST_SEGMENT]);
-	heat = DatumGetInt32(values[LIST_HEAT]);
-	if (!bridge_load_fork(TextDatumGetCString(values[LIST_FORK]), &part->fork))
-		invalid_row("fork");
-	if (heat < 0 || heat >= BRIDGE_LOAD_HEATS)
-		invalid_row("heat");
-	part->heat = (uint32) heat;
-	part->segment = (uint32) segment;
-	file = load_list_file(part);
-	if (segment < 0 || !bridge_load_possible(&file))
-		invalid_row(segment < 0 ? "segment" : "filenode or segment");
-	take_bitmap(DatumGetByteaPP(values[LIST_BITMAP]), source);
+	invalid = load_list_take(values, nulls, source);
+	if (invalid != NULL)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+		                errmsg("invalid row in the list of blocks"),
+		                errdetail("The %s of a row is invalid.", invalid)));
 	return source->part.blocks > 0;
 }
 
@@ -231,7 +228,7 @@ pgflash_cache_load_list(PG_FUNCTION_ARGS)
 		                errmsg("the time of a list must be finite")));
 	if (!PG_ARGISNULL(0))
 		parts = take_rows(PG_GETARG_ARRAYTYPE_P(0), &count, &blocks);
-	load_list_replace(parts, count, taken_at);
+	load_list_replace(parts, count, taken_at, 0);
 	PG_RETURN_INT64((int64) blocks);
 }
 
@@ -356,6 +353,8 @@ put(ReturnSetInfo *result, const LoadList *list)
 	                        USECS_PER_SEC);
 
 	values[CACHE_WARMTH_ROW_LIST_ID] = Int64GetDatum((int64) list->id);
+	values[CACHE_WARMTH_ROW_ORIGIN] =
+		CStringGetTextDatum(list->stored != 0 ? "repository" : "session");
 	values[CACHE_WARMTH_ROW_STATE] =
 		CStringGetTextDatum(load_state_name(list->state));
 	nulls[CACHE_WARMTH_ROW_STATE_REASON] = why == NULL;

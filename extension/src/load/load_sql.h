@@ -11,6 +11,32 @@
 
 #include "datatype/timestamp.h"
 
+#include "load/load_list.h"
+#include "server/columns.h"
+
+/* The columns that make a row of a list. */
+enum
+{
+	LIST_TABLESPACE,
+	LIST_DATABASE,
+	LIST_FILENODE,
+	LIST_FORK,
+	LIST_SEGMENT,
+	LIST_HEAT,
+	LIST_BITMAP,
+	LIST_COLUMNS
+};
+
+extern const RowColumn load_list_columns[LIST_COLUMNS];
+
+/*
+ * Turn such columns, of these types, into a part, whose bitmap remains that of
+ * the row.  Returns NULL, or what is invalid.
+ */
+extern const char *load_list_take(const Datum values[LIST_COLUMNS],
+                                  const bool nulls[LIST_COLUMNS],
+                                  LoadPartSource *out);
+
 /* An error unless there is a cache to load into. */
 extern void load_require_cache(void);
 

@@ -4,8 +4,8 @@
  *
  * They run only while there is something to load; the housekeeping worker
  * starts them.  One loads files (load.c), from their beginning to their end.
- * LOAD_WORKERS load a list (load_list.c): its blocks are scattered, so the
- * disk gets several reads at a time.  Files come first.
+ * Up to LOAD_WORKERS load a list (load_list.c): its blocks are scattered, so
+ * the disk gets several reads at a time.  Files come first.
  *
  * Each process reads runs of up to 16 blocks, with one call each: a disk
  * charges per call rather than per byte.  Blocks that are cached are not read.
@@ -49,6 +49,12 @@
 
 /* Processes that load a list. */
 #define LOAD_WORKERS 4
+
+/*
+ * Background workers that have a place before them: five of pgflash, one that
+ * visits a database, and the launcher of logical replication.
+ */
+#define OTHER_WORKERS 7
 
 /* Runs that are read from a file before it is opened again. */
 #define PORTION_RUNS 64
@@ -437,11 +443,19 @@ start_worker(BackgroundWorkerHandle **handle, int number)
 	return RegisterDynamicBackgroundWorker(&worker, handle);
 }
 
+static int
+wanted_workers(void)
+{
+	if (load_list_pending())
+		return Max(1, Min(LOAD_WORKERS, max_worker_processes - OTHER_WORKERS));
+	return load_pending() ? 1 : 0;
+}
+
 void
 load_worker_tick(void)
 {
 	static BackgroundWorkerHandle *handles[LOAD_WORKERS];
-	int wanted = load_list_pending() ? LOAD_WORKERS : load_pending() ? 1 : 0;
+	int wanted = wanted_workers();
 
 	/* One process is enough; with fewer than wanted, loading takes longer. */
 	for (int i = 0; i < wanted; i++)

@@ -260,6 +260,7 @@ const RowType cache_warmth_columns = {
 	.count = CACHE_WARMTH_COLUMNS,
 	.columns = (const RowColumn[]){
 		{ "list_id", INT8OID },
+		{ "origin", TEXTOID },
 		{ "state", TEXTOID },
 		{ "state_reason", TEXTOID },
 		{ "warmth", FLOAT8OID },

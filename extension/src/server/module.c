@@ -33,6 +33,7 @@
 
 #include "bridge/bridge.h"
 #include "load/load.h"
+#include "load/load_channel.h"
 #include "load/load_list.h"
 #include "policy/relation_policy.h"
 #include "sampler/sampler.h"
@@ -82,6 +83,7 @@ _PG_init(void)
 		benefit_install();
 		load_install();
 		load_list_install();
+		load_channel_install();
 		if (bridge_wanted())
 			install_cache();
 	}

@@ -11,6 +11,9 @@
  * other visitors name the files of other databases that the snapshot lists
  * (snapshot_names.c).
  *
+ * The same launcher sends visitors for the stored list of cached blocks
+ * (load_channel.c), which is in the same database.
+ *
  * Which database: that of pgflash.snapshot_database or else, of those that have
  * the extension, the one with the newest snapshot, or the one created first.
  * The launcher searches for it when it does not know it, and again when a
@@ -20,9 +23,9 @@
  * The visitor has the rights of the extension's owner (rights.c).  If the SQL
  * is of another version than the library, it only reports that.
  *
- * On a standby nothing can be stored; the launcher logs that, waits, and starts
- * when the standby is promoted.  A visitor that fails logs the reason and
- * leaves nothing behind; the next one comes on schedule.
+ * On a standby no snapshot can be stored; the launcher logs that, waits, and
+ * starts when the standby is promoted.  A visitor that fails logs the reason
+ * and leaves nothing behind; the next one comes on schedule.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -43,6 +46,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "load/load_channel.h"
 #include "server/catalog.h"
 #include "server/outside.h"
 #include "server/rights.h"
@@ -70,6 +74,7 @@ PGDLLEXPORT void pgflash_snapshot_launcher_main(Datum argument);
 PGDLLEXPORT void pgflash_snapshot_look_main(Datum database);
 PGDLLEXPORT void pgflash_snapshot_take_main(Datum database);
 PGDLLEXPORT void pgflash_snapshot_name_main(Datum database);
+PGDLLEXPORT void pgflash_stored_list_main(Datum database);
 
 #define VISITOR "pgflash snapshot visitor"
 
@@ -86,6 +91,12 @@ static const VisitKind visit_take = { VISITS_SNAPSHOTS, "pgflash snapshot",
 static const VisitKind visit_name = { VISITS_SNAPSHOTS, "pgflash snapshot",
 	                                  VISITOR, "pgflash_snapshot_name_main",
 	                                  LOOK_LIMIT_MS };
+
+/* Is a list of cached blocks to be loaded or stored? */
+static const VisitKind visit_list = { VISITS_SNAPSHOTS, "pgflash stored list",
+	                                  "pgflash stored list visitor",
+	                                  "pgflash_stored_list_main",
+	                                  TAKE_LIMIT_MS };
 
 /*
  * What a visitor reports; with it, the time of its newest snapshot, 0 = none.
@@ -238,6 +249,13 @@ work_name(void)
 	answer(ANSWER_DONE);
 }
 
+static void
+work_list(void)
+{
+	prepare();
+	answer(carry_out(load_channel_visit, "warming caches"));
+}
+
 void
 pgflash_snapshot_look_main(Datum database)
 {
@@ -255,6 +273,13 @@ void
 pgflash_snapshot_name_main(Datum database)
 {
 	visits_work(DatumGetObjectId(database), false, work_name);
+}
+
+/* It writes only on a primary, and what it writes autovacuum must know. */
+void
+pgflash_stored_list_main(Datum database)
+{
+	visits_work(DatumGetObjectId(database), !RecoveryInProgress(), work_list);
 }
 
 /* ---- the launcher -------------------------------------------------------- */
@@ -472,6 +497,7 @@ typedef struct Schedule
 	Oid owner;      /* of that database, when it was found */
 	Oid logged;     /* the one that was last logged */
 	TimestampTz due;
+	TimestampTz list_due;
 } Schedule;
 
 static void
@@ -484,7 +510,7 @@ find(Schedule *schedule)
 	Assert(OidIsValid(found.oid) && OidIsValid(found.owner));
 	schedule->repository = found.oid;
 	schedule->owner = found.owner;
-	if (found.oid == schedule->logged)
+	if (found.oid == schedule->logged || RecoveryInProgress())
 		return;
 	ereport(LOG, (errmsg("pgflash: keeping snapshots in database \"%s\"",
 	                     NameStr(found.name))));
@@ -527,6 +553,30 @@ work_when_due(Schedule *schedule)
 	}
 	schedule->repository = InvalidOid;
 	return Min(schedule->due, later(now, LOOK_S));
+}
+
+/* The same for the stored list of cached blocks. */
+static TimestampTz
+list_when_due(Schedule *schedule)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz next = later(now, load_channel_every_s(RecoveryInProgress()));
+	uint64 newest;
+
+	if (!load_channel_wanted())
+		return later(now, LOOK_S);
+	if (!OidIsValid(schedule->repository))
+		find(schedule);
+	if (!OidIsValid(schedule->repository))
+		return later(now, LOOK_S);
+	schedule->list_due = Min(schedule->list_due, next);
+	if (now < schedule->list_due)
+		return schedule->list_due;
+	schedule->list_due = next;
+	if (send_visitor(&visit_list, schedule->repository, schedule->owner,
+	                 &newest) != ANSWER_DONE)
+		schedule->repository = InvalidOid;
+	return next;
 }
 
 /* The settings may name another database or another interval. */
@@ -572,6 +622,7 @@ pgflash_snapshot_launcher_main(Datum argument)
 			again = later(now, LOOK_S);
 		else
 			again = work_when_due(&schedule);
+		again = Min(again, list_when_due(&schedule));
 		after = GetCurrentTimestamp();
 		/* The clock was set back meanwhile, so again no longer applies. */
 		if (after < now)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.extension
 LOADING = {"pgflash.load_rate": "1GB"}
 
 #: The header of the list's file, and one of its parts; see load_list.c.
-HEADER = struct.Struct("<IIQQqII")
+HEADER = struct.Struct("<IIQQQqII")
 PART = struct.Struct("<8IQII")
 HEAT = 5
 
