@@ -3,22 +3,22 @@
  *		The stored list of cached blocks, by which servers warm one another.
  *
  * A primary stores which blocks it has cached in a table of the extension
- * (load_channel_write.c).  Replication carries the table, so that a standby can
+ * (load_channel_write.c). Replication carries the table, so that a standby can
  * load the same blocks from its own disk, and so can a base backup, a rewound
- * server, or the primary itself after a crash.  A server without the library has
+ * server, or the primary itself after a crash. A server without the library has
  * a table that nothing reads.
  *
- * The launcher of the snapshots sends a visitor into their database from time to
- * time.  If the list there is not the one that this server has loaded or stored
- * last, the visitor gives it to the loader (load_list.c).  Otherwise, on a
- * primary, it stores what is cached now.  The first visit after a start stores
- * nothing, and nothing is stored while a stored list is being loaded: the list of
- * a warm cache is not replaced by that of a cold one.
+ * The launcher of the snapshots sends a visitor into their database from time
+ * to time. If the list there is not the one that this server has loaded or
+ * stored last, the visitor gives it to the loader (load_list.c). Otherwise, on
+ * a primary, it stores what is cached now. The first visit after a start stores
+ * nothing, and nothing is stored while a stored list is being loaded: the list
+ * of a warm cache is not replaced by that of a cold one.
  *
- * Nothing in the table is trusted.  A list of another cluster is ignored, and so
- * are rows that cannot be of any file.  All others name files and blocks to read,
- * which is done with a query's tickets (decision 70): a list that is damaged or
- * old costs time, never a wrong block.
+ * Nothing in the table is trusted. A list of another cluster is ignored, and so
+ * are rows that cannot be of any file. All others name files and blocks to
+ * read, which is done with a query's tickets (decision 70): a list that is
+ * damaged or old costs time, never a wrong block.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -61,21 +61,6 @@ typedef struct Shared
 static Shared *shared;
 
 /* ---- the head ------------------------------------------------------------ */
-
-void
-load_channel_check_types(const Oid types[], int count)
-{
-	for (int i = 0; i < count; i++)
-	{
-		if (SPI_tuptable == NULL || SPI_tuptable->tupdesc->natts < count ||
-		    SPI_gettypeid(SPI_tuptable->tupdesc, i + 1) != types[i])
-			ereport(ERROR,
-			        (errcode(ERRCODE_DATATYPE_MISMATCH),
-			         errmsg("a table of the stored list of cached blocks has "
-			                "been changed"),
-			         errhint("Drop the extension, and create it again.")));
-	}
-}
 
 /* The value of a column of the first row; false: it is null. */
 static bool

@@ -37,14 +37,14 @@ extern int load_channel_every_s(bool standby);
 extern void load_channel_visit(void);
 
 /*
- * Store what is cached, within the WAL budget; returns the new list's number, or
- * 0 if nothing has changed.  Connected to SPI.
+ * Store what is cached, within the WAL budget, by SPI; returns the number of
+ * the new list, or 0 if nothing was written.
  */
 extern uint64 load_channel_store(const char *schema, const StoredHead *before);
 
 /*
- * An error unless a query's first columns have these types: whoever owns a table
- * may change it.
+ * An error unless a query's first columns have these types: the owner of a
+ * table may change it.
  */
 extern void load_channel_check_types(const Oid types[], int count);
 

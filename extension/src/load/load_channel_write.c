@@ -3,13 +3,13 @@
  *		Stores which blocks are cached, for load_channel.c.
  *
  * One query compares the rows of pgflash_cache_list() with the stored ones,
- * hottest first.  A row is written if its bitmap has changed by more than one
+ * hottest first. A row is written if its bitmap has changed by more than one
  * block in ALIKE, and deleted if none of its blocks is cached any more, until
- * the WAL budget is used up.  What is left differs the next time, too.
+ * the WAL budget is used up. What is left differs the next time, too.
  *
- * The budget is that of an hour.  What is left of it is stored with the list, and
- * grows with the time since then.  The WAL of this process is counted while it
- * compares and writes, full pages included.
+ * The budget is that of an hour. What is left of it is stored with the list,
+ * and grows with the time since then. The WAL of this process is counted while
+ * it compares and writes, full pages included.
  *
  * If nothing has changed, nothing is written.
  *
@@ -52,9 +52,24 @@
 	"heat "                                                                    \
 	"OPERATOR(pg_catalog.=) $6"
 
-static const Oid types[LIST_COLUMNS + 1] = { OIDOID,   OIDOID,  OIDOID,
-	                                         TEXTOID,  INT4OID, INT4OID,
-	                                         BYTEAOID, BYTEAOID };
+static const Oid row_types[LIST_COLUMNS + 1] = { OIDOID,   OIDOID,  OIDOID,
+	                                             TEXTOID,  INT4OID, INT4OID,
+	                                             BYTEAOID, BYTEAOID };
+
+void
+load_channel_check_types(const Oid types[], int count)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (SPI_tuptable == NULL || SPI_tuptable->tupdesc->natts < count ||
+		    SPI_gettypeid(SPI_tuptable->tupdesc, i + 1) != types[i])
+			ereport(ERROR,
+			        (errcode(ERRCODE_DATATYPE_MISMATCH),
+			         errmsg("a table of the stored list of cached blocks has "
+			                "been changed"),
+			         errhint("Drop the extension, and create it again.")));
+	}
+}
 
 /* Statements for a row's keys and bitmap. */
 typedef struct Statements
@@ -68,7 +83,7 @@ static SPIPlanPtr
 statement(const char *text, const char *schema, int parameters)
 {
 	SPIPlanPtr plan =
-		SPI_prepare(psprintf(text, schema), parameters, (Oid *) types);
+		SPI_prepare(psprintf(text, schema), parameters, (Oid *) row_types);
 
 	if (plan == NULL)
 		elog(ERROR, "could not prepare a statement: %s",
@@ -168,7 +183,7 @@ store_rows(const char *schema, int64 left_bytes)
 
 		CHECK_FOR_INTERRUPTS();
 		SPI_cursor_fetch(cursor, true, BATCH);
-		load_channel_check_types(types, OLD_BITMAP + 1);
+		load_channel_check_types(row_types, OLD_BITMAP + 1);
 		rows = SPI_tuptable;
 		count = SPI_processed;
 		more = count > 0;
