@@ -67,6 +67,17 @@ def finished(worker: psycopg.Connection[Any]) -> bool:
     return bool(states) and not states & {"waiting", "loading"}
 
 
+def await_loads_never_stale(worker: psycopg.Connection[Any]) -> None:
+    """Wait until all loads have ended; fail at once if a hit was stale: then none would end."""
+
+    def ended() -> bool:
+        seen = worker.execute("select verify_mismatches from pgflash_cache").fetchone()
+        assert seen == (0,), "stale blocks were served"
+        return finished(worker)
+
+    assert eventually(ended), progress(worker)
+
+
 def set_rate(worker: psycopg.Connection[Any], rate: str) -> None:
     worker.execute(f"alter system set pgflash.load_rate = '{rate}'")
     worker.execute("select pg_reload_conf()")
@@ -230,7 +241,7 @@ def change_and_load(cached: CachedServer, rounds: int) -> None:
                 worker.execute("select pgflash_cache_load('item')")
                 if number % 2:
                     worker.execute("vacuum full item")
-                assert eventually(lambda: finished(worker)), progress(worker)
+                await_loads_never_stale(worker)
         finally:
             stop.set()
             changing.join()
@@ -239,7 +250,7 @@ def change_and_load(cached: CachedServer, rounds: int) -> None:
         fill()
         worker.execute("checkpoint")
         worker.execute("select pgflash_cache_load('item')")
-        assert eventually(lambda: finished(worker)), progress(worker)
+        await_loads_never_stale(worker)
         assert_never_stale(
             cached,
             compared_min=500,
