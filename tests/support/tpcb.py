@@ -56,13 +56,17 @@ def run_tpcb(server: Server, *, seconds: int) -> None:
     assert "number of failed transactions: 0 " in done.stdout, done.stdout
 
 
-def start_tpcb(server: Server) -> subprocess.Popen[str]:
-    """Start TPC-B, with files created and removed meanwhile, for as long as its server lives."""
+def start_tpcb(server: Server, *, rate: int | None = None) -> subprocess.Popen[str]:
+    """Start TPC-B, with files created and removed meanwhile, for as long as its server lives.
+
+    RATE limits its transactions a second.
+    """
     script = _write_script(server, "scratch.sql", _SCRATCH)
     return server.popen(
         [
             client_program(server.install, "pgbench"),
             *("--no-vacuum", f"--client={CLIENTS}", "--jobs=1", "--time=600"),
+            *(() if rate is None else (f"--rate={rate}",)),
             *("--builtin=tpcb-like@9", f"--file={script}@1", "postgres"),
         ],
         stdout=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ import psycopg
 
 from pgflash_lab.server import Server
 from support.cached import process_titles
-from support.patience import eventually, until
+from support.patience import PATIENCE_S, eventually, until
 from support.policies import Connection, make_table, prepare, set_policy
 
 #: A visitor that has waited for less than this sleeps until it gives up: LOCK_WAIT_MS of visits.c.
@@ -64,14 +64,13 @@ def _stop(pid: int) -> bool:
     return False
 
 
-def _waited_s(server: Server, pid: int) -> float | None:
+def _waited_s(watcher: Connection, pid: int) -> float | None:
     """Return how long a process has waited for a lock, or None if it does not wait."""
-    with server.connect() as connection:
-        row = connection.execute(
-            "select extract(epoch from clock_timestamp() - waitstart)::float8"
-            " from pg_locks where pid = %s and not granted and waitstart is not null",
-            [pid],
-        ).fetchone()
+    row = watcher.execute(
+        "select extract(epoch from clock_timestamp() - waitstart)::float8"
+        " from pg_locks where pid = %s and not granted and waitstart is not null",
+        [pid],
+    ).fetchone()
     return None if row is None else float(row[0])
 
 
@@ -90,10 +89,10 @@ def stopped_visitor(server: Server, database: str) -> Iterator[int]:
     number = oid_of(server, database)
     caught: list[int] = []
 
-    def catch() -> bool:
+    def catch(watcher: Connection) -> bool:
         for pid in visitors(server, number):
             asked_at = time.monotonic()
-            waited_s = _waited_s(server, pid)
+            waited_s = _waited_s(watcher, pid)
             if waited_s is None or not _stop(pid):
                 continue
             # It is still waiting then, asleep: elsewhere it may hold what the whole server needs.
@@ -107,8 +106,9 @@ def stopped_visitor(server: Server, database: str) -> Iterator[int]:
         # The commit of this calls for a visitor.
         connection.execute("create table if not exists calls (a int); truncate calls")
     # Held up by a lock, it is there long enough to be found.
-    with locked(server, database, "pg_namespace"):
-        until(catch)
+    with locked(server, database, "pg_namespace"), server.connect() as watcher:
+        # It gives up in half a second, which a busy machine may miss; others come, each later.
+        until(lambda: catch(watcher), seconds=5 * PATIENCE_S)
     try:
         until(lambda: not sessions(server, number))
         yield caught[0]
