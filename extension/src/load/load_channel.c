@@ -24,6 +24,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_type_d.h"
 #include "executor/spi.h"
@@ -49,6 +50,12 @@
 
 /* Rows that are fetched at once. */
 #define BATCH 64
+
+/*
+ * Memory for a list: a cache of 8 TB needs no more for its hottest blocks.  A
+ * table can hold any number of rows.
+ */
+#define LIST_BYTES_MAX (256 * 1024 * 1024)
 
 typedef struct Shared
 {
@@ -108,6 +115,7 @@ typedef struct Parts
 	uint32 count;
 	uint32 room;
 	uint32 invalid; /* rows that were left out */
+	uint64 bytes;
 } Parts;
 
 /* Copy a row of the current batch. */
@@ -141,6 +149,7 @@ take(Parts *parts, HeapTuple row)
 	memcpy(bitmap, next->bitmap, next->part.size);
 	next->bitmap = bitmap;
 	parts->count++;
+	parts->bytes += sizeof(*next) + next->part.size;
 }
 
 static void
@@ -161,10 +170,11 @@ read_rows(const char *schema, Parts *parts)
 		appendStringInfo(&query, "%s%s", i == 0 ? "" : ", ",
 		                 load_list_columns[i].name);
 	}
-	appendStringInfo(&query, " from %s.pgflash_stored_list", schema);
+	appendStringInfo(&query, " from %s.pgflash_stored_list order by heat desc",
+	                 schema);
 	cursor = SPI_cursor_open_with_args(NULL, query.data, 0, NULL, NULL, NULL,
 	                                   true, 0);
-	for (;;)
+	while (parts->bytes < LIST_BYTES_MAX)
 	{
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(batch);
@@ -187,6 +197,9 @@ load(const char *schema, const StoredHead *head)
 	Parts parts = { 0 };
 
 	read_rows(schema, &parts);
+	if (parts.bytes >= LIST_BYTES_MAX)
+		ereport(LOG, (errmsg("pgflash: the stored list of cached blocks is too "
+		                     "long, loading its hottest part")));
 	if (parts.invalid > 0)
 		ereport(LOG, (errmsg("pgflash: ignoring %u invalid rows of the stored "
 		                     "list of cached blocks",
@@ -221,7 +234,8 @@ may_store(void)
 {
 	const char *reason;
 
-	return !RecoveryInProgress() && !is_loading() &&
+	/* A promotion leaves a transaction read-only that began before it. */
+	return !RecoveryInProgress() && !XactReadOnly && !is_loading() &&
 	       strcmp(bridge_mode(&reason), "offline") != 0;
 }
 

@@ -156,9 +156,12 @@ store_row(const Statements *statements, HeapTuple row, TupleDesc columns)
 	return true;
 }
 
-/* Compare and write, as long as there is something left; returns the WAL. */
-static uint64
-store_rows(const char *schema, int64 left_bytes)
+/*
+ * Compare and write, as long as there is something left.  False: no row was
+ * written.
+ */
+static bool
+store_rows(const char *schema, int64 left_bytes, uint64 *wal_bytes_out)
 {
 	MemoryContext batch = AllocSetContextCreate(
 		CurrentMemoryContext, "pgflash stored list", ALLOCSET_DEFAULT_SIZES);
@@ -166,6 +169,7 @@ store_rows(const char *schema, int64 left_bytes)
 	uint64 begin = pgWalUsage.wal_bytes;
 	Portal cursor;
 	bool more = true;
+	bool written = false;
 
 	cursor = SPI_cursor_open_with_args(
 		NULL,
@@ -190,7 +194,7 @@ store_rows(const char *schema, int64 left_bytes)
 		before = MemoryContextSwitchTo(batch);
 		for (uint64 i = 0; i < count && more; i++)
 		{
-			(void) store_row(&statements, rows->vals[i], rows->tupdesc);
+			written |= store_row(&statements, rows->vals[i], rows->tupdesc);
 			more = (int64) (pgWalUsage.wal_bytes - begin) < left_bytes;
 		}
 		MemoryContextSwitchTo(before);
@@ -199,22 +203,26 @@ store_rows(const char *schema, int64 left_bytes)
 	}
 	SPI_cursor_close(cursor);
 	MemoryContextDelete(batch);
-	return pgWalUsage.wal_bytes - begin;
+	*wal_bytes_out = pgWalUsage.wal_bytes - begin;
+	return written;
 }
 
-/* The budget that is left now. */
+/*
+ * The budget that is left now.  What the head says of it is limited: somebody
+ * may have changed it, or the clock, or the budget.
+ */
 static int64
 left_now(const StoredHead *before, TimestampTz now)
 {
 	int64 hour = (int64) setting_cache_list_wal_budget_mb * 1024 * 1024;
+	int64 left = Max(-hour, Min(before->wal_left_bytes, hour));
 	double passed_s;
 
-	if (!before->is_ours)
+	passed_s = ((double) now - (double) before->taken_at) / USECS_PER_SEC;
+	if (!before->is_ours || passed_s < -HOUR_S || passed_s > 2 * HOUR_S)
 		return hour;
-	passed_s = (double) (now - before->taken_at) / USECS_PER_SEC;
-	passed_s = Max(0, Min(passed_s, HOUR_S));
-	return Min(hour, before->wal_left_bytes +
-	                     (int64) ((double) hour * passed_s / HOUR_S));
+	passed_s = Max(0, passed_s);
+	return Min(hour, left + (int64) ((double) hour * passed_s / HOUR_S));
 }
 
 static uint64
@@ -240,9 +248,7 @@ load_channel_store(const char *schema, const StoredHead *before)
 	Oid head_types[] = { INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID };
 	Datum values[4];
 
-	if (left_bytes > 0)
-		wal_bytes = store_rows(schema, left_bytes);
-	if (wal_bytes == 0)
+	if (left_bytes <= 0 || !store_rows(schema, left_bytes, &wal_bytes))
 		return 0;
 	values[0] = Int64GetDatum((int64) number);
 	values[1] = Int64GetDatum((int64) GetSystemIdentifier());

@@ -565,18 +565,20 @@ list_when_due(Schedule *schedule)
 
 	if (!load_channel_wanted())
 		return later(now, LOOK_S);
-	if (!OidIsValid(schedule->repository))
-		find(schedule);
-	if (!OidIsValid(schedule->repository))
-		return later(now, LOOK_S);
+	/* Another interval, a promotion or another clock may make it earlier. */
 	schedule->list_due = Min(schedule->list_due, next);
 	if (now < schedule->list_due)
 		return schedule->list_due;
+
 	schedule->list_due = next;
-	if (send_visitor(&visit_list, schedule->repository, schedule->owner,
-	                 &newest) != ANSWER_DONE)
+	if (!OidIsValid(schedule->repository))
+		find(schedule);
+	if (!OidIsValid(schedule->repository))
+		schedule->list_due = Min(next, later(now, LOOK_S));
+	else if (send_visitor(&visit_list, schedule->repository, schedule->owner,
+	                      &newest) != ANSWER_DONE)
 		schedule->repository = InvalidOid;
-	return next;
+	return schedule->list_due;
 }
 
 /* The settings may name another database or another interval. */
