@@ -15,16 +15,22 @@ PATIENCE_S = 120.0
 LOOK_S_MAX = 5.0
 
 
+#: Pauses between looks grow from the first to the second: most waits are short, and a look of a
+#: long one takes processor time from what it waits for.
+PAUSE_S = 0.02
+PAUSE_S_MAX = 0.1
+
+
 def nap() -> None:
     """Let other processes run."""
-    time.sleep(0.02)
+    time.sleep(PAUSE_S)
 
 
 def eventually(
     condition: Callable[[], object],
     *,
     seconds: float = PATIENCE_S,
-    pause: Callable[[], object] = nap,
+    pause: Callable[[], object] | None = None,
 ) -> bool:
     """Wait until a condition holds; say whether it did.
 
@@ -32,11 +38,16 @@ def eventually(
     stalled.
     """
     left = seconds
+    pause_s = PAUSE_S
     before = time.monotonic()
     while not condition():
         if left <= 0:
             return False
-        pause()
+        if pause is not None:
+            pause()
+        else:
+            time.sleep(pause_s)
+            pause_s = min(1.2 * pause_s, PAUSE_S_MAX)
         now = time.monotonic()
         left -= min(now - before, LOOK_S_MAX)
         before = now

@@ -168,7 +168,10 @@ def test_a_paused_list_continues_after_a_restart(
             assert warmth(again)[same] == before[same]
         set_rate(again, "1GB")
         row = await_end(again)
-        assert row["blocks_loaded"] + row["blocks_cached"] == row["blocks_total"]
+        there = row["blocks_loaded"] + row["blocks_cached"]
+        assert there + row["blocks_refused"] == row["blocks_total"]
+        # A block is refused if a block of its set changed meanwhile, as at a checkpoint.
+        assert there > 0.9 * row["blocks_total"]
         assert_never_stale(cached, compared_min=500, go_on=lambda: read_all(again))
 
 
