@@ -201,8 +201,13 @@ def measure(bench: Bench, major: int, size: Size) -> dict[str, Any]:
 
 
 @contextmanager
-def rigged(install: PgInstall, device: str, cache_mb: int) -> Iterator[Bench]:
-    """Yield a server whose cache file is on a device: a profile's name, or a folder."""
+def rigged(
+    install: PgInstall, device: str, cache_mb: int, *, disk: DeviceProfile | None = None
+) -> Iterator[Bench]:
+    """Yield a server whose cache file is on a device: a profile's name, or a folder.
+
+    DISK is what its data is on; omitted, a small array.
+    """
     account = server_account()
     real = "/" in device
     with (
@@ -217,7 +222,7 @@ def rigged(install: PgInstall, device: str, cache_mb: int) -> Iterator[Bench]:
         devices = [
             EmulatedDevice(
                 name="disk",
-                profile=DeviceProfile.named("sas15k-raid10-6"),
+                profile=disk or DeviceProfile.named("sas15k-raid10-6"),
                 paths=(server.data,),
             )
         ]

@@ -209,6 +209,11 @@ choose_way(FcCache *cache, const FcReplacementPlace *place, uint64_t key,
 		return survey->same_way;
 	if (survey->free != 0)
 		return next_of(survey->free, fc_first_way(place->set_number));
+	if (candidate->loaded && candidate->note == FC_HEAT_SPARE)
+	{
+		fc_count(cache, FC_COUNT_insert_skip_not_useful, 1);
+		return FC_WAY_NONE;
+	}
 	if (survey->busy != 0)
 		fc_count(cache, FC_COUNT_eviction_buffer_pinned, 1);
 	if (survey->usable == 0)
@@ -282,6 +287,23 @@ claim_chosen(FcCache *cache, const FcReplacementPlace *place, unsigned way,
 	if (fc_meta_state(meta) != FC_EMPTY)
 		evict(cache, place, way, meta);
 	return true;
+}
+
+bool
+fc_claim_has_room(const FcCache *cache, uint32_t set_number)
+{
+	const FcSet *set = fc_set(cache->shared, set_number);
+
+	for (unsigned way = 0; way < FC_WAYS; way++)
+	{
+		/* Relaxed: only a hint depends on it. */
+		uint64_t meta =
+			atomic_load_explicit(&set->meta[way], memory_order_relaxed);
+
+		if (fc_meta_state(meta) == FC_EMPTY)
+			return true;
+	}
+	return false;
 }
 
 /* told: the replacement policy knows of the candidate already. */
@@ -360,7 +382,7 @@ fc_claim_load(FcCache *cache, const FcTicket *ticket, unsigned heat,
 	FcCandidate candidate =
 		candidate_of(cache->shared, fc_key(ticket->file, ticket->block));
 
-	FC_ASSERT(heat < FC_HEATS);
+	FC_ASSERT(heat <= FC_HEAT_SPARE);
 	if (FC_BROKEN(LOAD_AS_READ))
 		return claim_way(cache, ticket, candidate, false, claim);
 	candidate.loaded = true;

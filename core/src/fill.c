@@ -116,8 +116,15 @@ FcStatus
 fc_fill_load(FcCache *cache, const FcTicket *ticket, const void *page,
              unsigned heat)
 {
-	FC_ASSERT(heat < FC_HEATS);
+	FC_ASSERT(heat <= FC_HEAT_SPARE);
 	return fill_for(cache, ticket, page, (Fill){ .load = true, .heat = heat });
+}
+
+bool
+fc_fill_has_room(const FcCache *cache, const FcTicket *ticket)
+{
+	return !fc_map_load_expects(cache->shared, ticket->set) &&
+	       fc_claim_has_room(cache, ticket->set);
 }
 
 FcStatus

@@ -195,6 +195,9 @@ extern FC_MUST_CHECK FcStatus fc_claim_load(FcCache *cache,
                                             const FcTicket *ticket,
                                             unsigned heat, FcSeen *claim);
 
+/* Is a way of the set free?  A hint. */
+extern bool fc_claim_has_room(const FcCache *cache, uint32_t set_number);
+
 /*
  * The same for a block that is cached elsewhere and moves into the ticket's
  * set.

@@ -19,7 +19,7 @@
 
 /*
  * The arrays shared by all slots are sized in proportion to them, within
- * limits, so that from 200 MB on a slot takes at most 28 bytes of memory,
+ * limits, so that from 768 MB on a slot takes at most 28 bytes of memory,
  * everything included.  Below that the minimum sizes weigh more
  * (layout_test.c).
  */

@@ -45,7 +45,7 @@
 
 /* One page for so many slots: two bytes of memory per slot. */
 #define SLOTS_PER_PAGE 4096
-#define PAGES_MIN      8
+#define PAGES_MIN      32
 
 uint32_t
 fc_staging_pages_for(uint64_t slot_count)

@@ -15,9 +15,9 @@
  * From here on a block takes no more; below, all shared arrays have a minimum
  * size.
  */
-#define LIMIT_MB    200
+#define LIMIT_MB    768
 #define LIMIT_BYTES 28
-#define FLOOR_BYTES (160 * 1024)
+#define FLOOR_BYTES (448 * 1024)
 #define BLOCK_BYTES 22
 
 /* A server with a hundred connections, with the memory for advice. */

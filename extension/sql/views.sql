@@ -143,6 +143,8 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT coalesced_updates bigint,
 	OUT invalidations bigint,
 	OUT prefetches_swallowed bigint,
+	OUT neighbour_reads bigint,
+	OUT neighbour_inserts bigint,
 	OUT flash_reads bigint,
 	OUT flash_read_bytes bigint,
 	OUT flash_writes bigint,
@@ -262,6 +264,10 @@ COMMENT ON COLUMN pgflash_cache.invalidations IS
 	'Changes of relation files announced to the cache, each of one block or a range of blocks.';
 COMMENT ON COLUMN pgflash_cache.prefetches_swallowed IS
 	'Prefetch requests not passed on because flash had the blocks; they are fetched from there.';
+COMMENT ON COLUMN pgflash_cache.neighbour_reads IS
+	'Reads from disk that also read the blocks around the one that was asked for, in calls.';
+COMMENT ON COLUMN pgflash_cache.neighbour_inserts IS
+	'Blocks added to the cache by neighbour_reads; inserts counts them, too.';
 COMMENT ON COLUMN pgflash_cache.flash_reads IS
 	'Reads of the cache files, in calls.';
 COMMENT ON COLUMN pgflash_cache.flash_read_bytes IS

@@ -81,7 +81,8 @@ enum
 	FC_BREAK_URING_END,    /* a read by io_uring ends before it fills */
 	FC_BREAK_URING_HELD,   /* ... if held, is finished by any process */
 	FC_BREAK_URING_AGAIN,  /* ... if repeated, has the whole deadline */
-	FC_BREAK_LOAD_TICKET   /* a loaded block's ticket is older than its read */
+	FC_BREAK_LOAD_TICKET,  /* a loaded block's ticket is older than its read */
+	FC_BREAK_NEIGHBOUR_TICKET /* ... and so is a neighbour's */
 };
 
 #ifndef FC_BREAK

@@ -18,8 +18,9 @@
 #define CACHESTAT 451
 
 static bool page_cache_is_full;
-static unsigned cachestats;  /* times it was asked */
-static int page_cache_errno; /* 0: it can be asked */
+static uint64_t page_cache_pages; /* otherwise it has so many of any range */
+static unsigned cachestats;       /* times it was asked */
+static int page_cache_errno;      /* 0: it can be asked */
 
 /* Pass a call on to the kernel. */
 static long
@@ -82,7 +83,7 @@ syscall(long number, ...)
 		errno = page_cache_errno;
 		return -1;
 	}
-	answer[0] = page_cache_is_full ? 1000000 : 0;
+	answer[0] = page_cache_is_full ? 1000000 : page_cache_pages;
 	return 0;
 }
 

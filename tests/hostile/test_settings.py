@@ -36,6 +36,7 @@ NOT_OF_CACHE = {
     "pgflash.sample_memory",
     "pgflash.statements_max",
     "pgflash.track_statements",
+    "pgflash.fill_neighbours",
     "pgflash.load_rate",
     "pgflash.cache_list_interval",
     "pgflash.cache_list_wal_budget",

@@ -369,10 +369,14 @@ extern FcStatus fc_fill(FcCache *cache, const FcTicket *ticket,
  * The same for a block that no read asked for: somebody expects that it will be
  * read, with this heat (replacement.h; 0 if nothing is known).  It takes a free
  * way, or that of a block that is worth less than one whose last read was long
- * ago.
+ * ago; with FC_HEAT_SPARE a free way only.
  */
 extern FcStatus fc_fill_load(FcCache *cache, const FcTicket *ticket,
                              const void *page, unsigned heat);
+
+/* Would a fill with this ticket find a free way?  A hint. */
+extern FC_MUST_CHECK bool fc_fill_has_room(const FcCache *cache,
+                                           const FcTicket *ticket);
 
 /* ---- changes ----------------------------------------------------------- */
 

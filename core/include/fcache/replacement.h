@@ -55,6 +55,9 @@ typedef struct FcCandidate
  */
 #define FC_HEATS 4
 
+/* As the heat of a block to be loaded: it takes only a free way. */
+#define FC_HEAT_SPARE FC_HEATS
+
 /* The set an event happens in. */
 typedef struct FcReplacementPlace
 {

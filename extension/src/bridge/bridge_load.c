@@ -39,9 +39,6 @@
 #include "hooks/request.h"
 #include "hooks/runtime.h"
 
-/* The accumulated write budget is at most five minutes' worth. */
-#define BUDGETS_IN_A_DAY (24 * 60 / 5)
-
 _Static_assert(BRIDGE_LOAD_HEATS == FC_HEATS, "heats are the same as in core");
 _Static_assert(PATHS_MAX <= BRIDGE_LOAD_PATH, "a path fits");
 
@@ -56,17 +53,6 @@ static struct
 	unsigned got;        /* blocks that were read */
 } run;
 
-static bool
-budget_is_short(void)
-{
-	FcBudgetInfo info;
-
-	fc_budget_info(&runtime.cache, &info);
-	return info.bytes_per_day > 0 &&
-	       info.left_now_bytes < (uint64_t) BRIDGE_LOAD_BLOCKS * FC_BLOCK_SIZE +
-	                                 info.bytes_per_day / BUDGETS_IN_A_DAY / 2;
-}
-
 const char *
 bridge_load_hindrance(void)
 {
@@ -74,7 +60,7 @@ bridge_load_hindrance(void)
 		return "the mode of the cache is not serve";
 	if (!fc_writer_ring_info(&runtime.cache).served)
 		return "\"pgflash writer\" is not running";
-	if (budget_is_short())
+	if (request_budget_is_short())
 		return "the rest of pgflash.write_budget is left to queries";
 	return NULL;
 }

@@ -64,8 +64,9 @@ pages_of(uint64_t offset, uint64_t size)
 	return (offset + size - 1) / page_size() - offset / page_size() + 1;
 }
 
-static PageCache
-ask_cachestat(int fd, uint64_t offset, uint64_t size)
+/* Count the pages that it has; false: the kernel does not tell. */
+static bool
+ask_cachestat(int fd, uint64_t offset, uint64_t size, uint64_t *cached_out)
 {
 	struct
 	{
@@ -84,10 +85,10 @@ ask_cachestat(int fd, uint64_t offset, uint64_t size)
 	if (syscall(SYS_cachestat, fd, &range, &pages, 0u) != 0)
 	{
 		no_cachestat = errno == ENOSYS || errno == EPERM;
-		return PAGE_CACHE_UNTOLD;
+		return false;
 	}
-	return pages.cached >= pages_of(offset, size) ? PAGE_CACHE_HAS
-	                                              : PAGE_CACHE_LACKS;
+	*cached_out = pages.cached;
+	return true;
 }
 
 /* ---- mincore ------------------------------------------------------------- */
@@ -105,8 +106,9 @@ map_segment(int fd)
 	            0);
 }
 
-static PageCache
-ask_mincore(unsigned char *map, uint64_t offset, uint64_t size)
+static bool
+ask_mincore(unsigned char *map, uint64_t offset, uint64_t size,
+            uint64_t *cached_out)
 {
 	unsigned char has[PAGES_MAX];
 	uint64_t first = offset / page_size();
@@ -115,30 +117,47 @@ ask_mincore(unsigned char *map, uint64_t offset, uint64_t size)
 	if (map == MAP_FAILED || count > PAGES_MAX ||
 	    (first + count) * page_size() > mapped_bytes() ||
 	    mincore(map + first * page_size(), count * page_size(), has) != 0)
-		return PAGE_CACHE_UNTOLD;
+		return false;
+	*cached_out = 0;
 	for (uint64_t i = 0; i < count; i++)
+		*cached_out += has[i] & 1;
+	return true;
+}
+
+static bool
+count_pages(int fd, FileClass class, uint64_t offset, uint64_t size,
+            uint64_t *cached_out)
+{
+	if (!no_cachestat)
 	{
-		if ((has[i] & 1) == 0)
-			return PAGE_CACHE_LACKS;
+		bool told = ask_cachestat(fd, offset, size, cached_out);
+
+		if (!no_cachestat)
+			return told;
 	}
-	return PAGE_CACHE_HAS;
+	if (class != FILE_RELATION || fd < 0 || fd >= DESCRIPTORS_MAX)
+		return false;
+	if (map_of[fd] == NULL)
+		map_of[fd] = map_segment(fd);
+	return ask_mincore(map_of[fd], offset, size, cached_out);
 }
 
 PageCache
 page_cache_ask(int fd, FileClass class, uint64_t offset, uint64_t size)
 {
-	if (!no_cachestat)
-	{
-		PageCache answer = ask_cachestat(fd, offset, size);
+	uint64_t cached;
 
-		if (!no_cachestat)
-			return answer;
-	}
-	if (class != FILE_RELATION || fd < 0 || fd >= DESCRIPTORS_MAX)
+	if (!count_pages(fd, class, offset, size, &cached))
 		return PAGE_CACHE_UNTOLD;
-	if (map_of[fd] == NULL)
-		map_of[fd] = map_segment(fd);
-	return ask_mincore(map_of[fd], offset, size);
+	return cached >= pages_of(offset, size) ? PAGE_CACHE_HAS : PAGE_CACHE_LACKS;
+}
+
+bool
+page_cache_lacks_all(int fd, FileClass class, uint64_t offset, uint64_t size)
+{
+	uint64_t cached;
+
+	return count_pages(fd, class, offset, size, &cached) && cached == 0;
 }
 
 void
@@ -165,15 +184,16 @@ page_cache_way(const char *path)
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	const char *way = "none";
 	unsigned char *map;
+	uint64_t cached;
 
 	if (fd < 0)
 		return NULL;
-	if (ask_cachestat(fd, 0, 1) != PAGE_CACHE_UNTOLD)
+	if (ask_cachestat(fd, 0, 1, &cached))
 		way = "cachestat";
 	else
 	{
 		map = map_segment(fd);
-		if (ask_mincore(map, 0, 1) != PAGE_CACHE_UNTOLD)
+		if (ask_mincore(map, 0, 1, &cached))
 			way = "mincore";
 		if (map != MAP_FAILED)
 			(void) munmap(map, mapped_bytes());

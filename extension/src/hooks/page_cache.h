@@ -7,6 +7,7 @@
 #ifndef PGFLASH_PAGE_CACHE_H
 #define PGFLASH_PAGE_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,12 @@ typedef enum PageCache
 /* Does it have all of these bytes of the file?  Changes errno. */
 extern PageCache page_cache_ask(int fd, FileClass class, uint64_t offset,
                                 uint64_t size);
+
+/*
+ * Is it known to have none of them?  Changes errno.
+ */
+extern bool page_cache_lacks_all(int fd, FileClass class, uint64_t offset,
+                                 uint64_t size);
 
 /* A descriptor is closed, or refers to another file: remove its mapping. */
 extern void page_cache_forget(int fd);

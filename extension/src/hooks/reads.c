@@ -25,6 +25,7 @@
 #include "broken.h"
 #include "fcache/assert.h"
 #include "hooks/advice.h"
+#include "hooks/neighbours.h"
 #include "hooks/request.h"
 #include "hooks/runtime.h"
 #include "settings.h"
@@ -37,20 +38,32 @@ real_read(const Call *call)
 	return pread(call->fd, call->buffer, call->size, call->offset);
 }
 
-/* The real read, timed and counted for the file. */
+/*
+ * The real read, with the neighbours if there are some, timed and counted for
+ * the file.
+ */
 static ssize_t
 read_disk(const Call *call, const OpenFile *entry, const Run *run,
-          int saved_errno)
+          Neighbours *neighbours, int saved_errno)
 {
 	uint64_t begin = fc_clock_ns();
 	uint64_t ns;
-	ssize_t got;
+	ssize_t got = -1;
 
 	FC_ASSERT(run->count > 0 && entry->class == FILE_RELATION);
 	errno = saved_errno;
-	got = real_read(call);
+	if (neighbours->count > 0)
+		got = neighbours_read(call, run->page[0], neighbours);
+
+	/* What is wrong with a neighbour does not concern this block. */
+	if (got < 0)
+	{
+		errno = saved_errno;
+		got = real_read(call);
+	}
 	saved_errno = errno;
 	ns = fc_clock_ns() - begin;
+	neighbours_timed(neighbours, ns);
 	fc_read_disk_done(&runtime.cache, &entry->file, run->count,
 	                  got > 0 ? (uint64_t) got : 0, ns);
 	advice_disk_read(run->count, ns);
@@ -62,16 +75,23 @@ ssize_t
 reads_wanted(const Call *call, OpenFile *entry, const Run *run)
 {
 	int saved_errno = errno;
+	Neighbours neighbours;
 	FillPlan plan;
 	ssize_t got;
 
 	if (request_serve(call, entry, run, &plan))
 	{
+		if (run->count == 1)
+			neighbours_hit(entry->file.id, run->first);
 		errno = saved_errno;
 		return (ssize_t) call->size;
 	}
-	got = read_disk(call, entry, run, saved_errno);
+	neighbours_plan(call, entry, run, &plan, &neighbours);
+	got = read_disk(call, entry, run, &neighbours, saved_errno);
+	saved_errno = errno;
 	request_fill(&entry->file, &plan, run->page, got);
+	neighbours_fill(call->fd, &entry->file, &neighbours);
+	errno = saved_errno;
 	return got;
 }
 

@@ -17,7 +17,7 @@
  * filled.
  *
  * Large scans must not flush the cache.  A descriptor in the middle of one
- * (scans.c) no longer fills, nor does a run longer than RUN_FILL_BLOCKS.  Such
+ * (scans.c) no longer fills, nor does a run of 32 blocks or more.  Such
  * reads are still served from flash.  Base backups (walsenders) neither look up
  * nor fill; nor do reads that are not made of whole blocks.
  *
@@ -33,12 +33,16 @@
 
 #include "broken.h"
 #include "fcache/assert.h"
+#include "fcache/housekeeping.h"
 #include "hooks/advice.h"
 #include "hooks/page_cache.h"
 #include "hooks/runtime.h"
 #include "hooks/scans.h"
 #include "hooks/verify.h"
 #include "settings.h"
+
+/* The accumulated write budget is at most five minutes' worth. */
+#define BUDGETS_IN_A_DAY (24 * 60 / 5)
 
 OpenFile *
 request_file(int fd)
@@ -328,18 +332,29 @@ page_valid(const FcFile *file, const FcTicket *ticket, void *page)
 
 	FC_ASSERT(ticket->file != FC_FILE_NONE &&
 	          ticket->block < runtime.segment_blocks);
-	if (!FC_BROKEN(INVALID_PAGE) && !runtime.page_valid(page, block))
-	{
-		fc_count(&runtime.cache, FC_COUNT_insert_skip_invalid, 1);
-		return false;
-	}
-	return true;
+	return FC_BROKEN(INVALID_PAGE) || runtime.page_valid(page, block);
+}
+
+bool
+request_budget_is_short(void)
+{
+	FcBudgetInfo info;
+
+	fc_budget_info(&runtime.cache, &info);
+	return info.bytes_per_day > 0 &&
+	       info.left_now_bytes < (uint64_t) RUN_FILL_BLOCKS * FC_BLOCK_SIZE +
+	                                 info.bytes_per_day / BUDGETS_IN_A_DAY / 2;
 }
 
 bool
 request_load_block(const FcFile *file, const FcTicket *ticket, void *page,
                    unsigned heat)
 {
+	/*
+	 * It may be invalid because a process was just writing it: the server locks
+	 * only blocks that it asked for.  So this says nothing about the disk, and
+	 * is not counted.
+	 */
 	return page_valid(file, ticket, page) &&
 	       fc_fill_load(&runtime.cache, ticket, page, heat) == FC_OK;
 }
@@ -368,8 +383,11 @@ request_fill(const FcFile *file, const FillPlan *plan, void *const page[],
 
 		if (FC_BROKEN(TICKET_AFTER))
 			ticket = ticket_of_now(file, &ticket);
-		if (got >= (ssize_t) (block + 1) * FC_BLOCK_SIZE &&
-		    page_valid(file, &ticket, page[block]))
+		if (got < (ssize_t) (block + 1) * FC_BLOCK_SIZE)
+			continue;
+		if (page_valid(file, &ticket, page[block]))
 			(void) fc_fill(&runtime.cache, &ticket, page[block]);
+		else
+			fc_count(&runtime.cache, FC_COUNT_insert_skip_invalid, 1);
 	}
 }

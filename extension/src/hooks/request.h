@@ -31,8 +31,11 @@
  */
 #define RUN_BLOCKS_MAX FC_RUN_BLOCKS_MAX
 
-/* The longest run that is filled: PostgreSQL's default io_combine_limit. */
-#define RUN_FILL_BLOCKS 16
+/*
+ * The longest run that is filled.  A run of BULK_BLOCKS (scans.c) or more is a
+ * scan by itself, which does not fill.
+ */
+#define RUN_FILL_BLOCKS 31
 
 /* One read as the server issued it: into buffer, or into iov if that is set. */
 typedef struct Call
@@ -107,9 +110,15 @@ extern bool request_serve(const Call *call, OpenFile *entry, const Run *run,
 extern ssize_t reads_wanted(const Call *call, OpenFile *entry, const Run *run);
 
 /*
+ * Is so little of the accumulated write budget left that it should be left to
+ * blocks that queries ask for?
+ */
+extern bool request_budget_is_short(void);
+
+/*
  * Put one block that no query asked for into the cache, under its ticket, after
- * it was read from the file.  False: it was not added, and the reason was
- * counted.
+ * it was read from the file.  False: it was not added, and unless the page was
+ * invalid, the reason was counted.
  */
 extern bool request_load_block(const FcFile *file, const FcTicket *ticket,
                                void *page, unsigned heat);

@@ -21,6 +21,34 @@
 #include "fcache/cache.h"
 #include "hooks/paths.h"
 
+/* Relations are told apart by so many classes, by their hash. */
+#define NEIGHBOUR_CLASSES 64
+
+/* So many blocks are watched for their first hit. */
+#define NEIGHBOUR_WATCHED 512
+
+/* A block is read alone, in a small window, or in a large one. */
+#define NEIGHBOUR_SIZES 3
+
+/*
+ * What reads of neighbours have cost and brought (neighbours.c).  Processes
+ * change it without a lock; a lost update costs a little accuracy.
+ */
+typedef struct Neighbourhood
+{
+	struct
+	{
+		_Atomic uint32_t misses; /* that could have read neighbours */
+		_Atomic uint32_t known;  /* watched blocks, once their fate is known */
+		_Atomic uint32_t used;   /* ... of which so many were hit */
+		_Atomic uint64_t mean_ns[NEIGHBOUR_SIZES]; /* of reads; 0: none yet */
+	} class[NEIGHBOUR_CLASSES];
+	_Atomic uint32_t sample_mask; /* 0: no block is watched */
+
+	/* Hashes, with the class in place of their lowest bits; 0: none. */
+	_Atomic uint64_t watched[NEIGHBOUR_WATCHED];
+} Neighbourhood;
+
 /* What the extension itself keeps in shared memory, besides core's part. */
 typedef struct Board
 {
@@ -56,6 +84,8 @@ typedef struct Board
 	 * that could not grow.
 	 */
 	_Atomic int resize_refused;
+
+	Neighbourhood neighbourhood;
 } Board;
 
 #define RESIZE_OUT_OF_RANGE (-1)

@@ -89,6 +89,8 @@ const RowType cache_columns = {
 		{ "coalesced_updates", INT8OID },
 		{ "invalidations", INT8OID },
 		{ "prefetches_swallowed", INT8OID },
+		{ "neighbour_reads", INT8OID },
+		{ "neighbour_inserts", INT8OID },
 		{ "flash_reads", INT8OID },
 		{ "flash_read_bytes", INT8OID },
 		{ "flash_writes", INT8OID },

@@ -53,6 +53,7 @@
 Runtime runtime;
 int setting_verify = VERIFY_OFF;
 int setting_read_deadline_ms = 5000;
+bool setting_fill_neighbours = true;
 bool setting_account = true;
 
 static void *server_memory;

@@ -95,17 +95,37 @@ pread(int fd, void *buffer, size_t size, off_t offset)
 	return got;
 }
 
-/* A short call is short in its first buffer. */
+/* The first bytes of these buffers; returns their number. */
+static int
+first_bytes(const struct iovec *iov, int count, size_t size,
+            struct iovec part[8])
+{
+	int used = 0;
+
+	for (; used < count && used < 8 && size > 0; used++)
+	{
+		part[used] = iov[used];
+		if (part[used].iov_len > size)
+			part[used].iov_len = size;
+		size -= part[used].iov_len;
+	}
+	return used;
+}
+
 ssize_t
 preadv(int fd, const struct iovec *iov, int count, off_t offset)
 {
 	Fault met = fault_of("preadv", fd);
-	ssize_t got =
-		met.at_most != 0
-			? REAL("pread", ReadAt)(fd, iov->iov_base,
-	                                size_of(&met, iov->iov_len), offset)
-			: REAL("preadv", Vector)(fd, iov, count, offset);
+	struct iovec part[8];
+	ssize_t got = -1;
 
+	if (met.error != 0)
+		errno = met.error;
+	else if (met.at_most != 0)
+		got = REAL("preadv", Vector)(
+			fd, part, first_bytes(iov, count, met.at_most, part), offset);
+	else
+		got = REAL("preadv", Vector)(fd, iov, count, offset);
 	over(&met);
 	return got;
 }

@@ -115,6 +115,32 @@ test_runs(void)
 	server_close(fd);
 }
 
+static void
+test_long_runs(void)
+{
+	static Page pages[32];
+	uint64_t inserts;
+	int fd;
+
+	unlink(PATH);
+	fc_cache_clear(&runtime.cache);
+	plant(PATH, 200, 'a');
+	fd = server_open(PATH, O_RDWR);
+	inserts = counter(FC_COUNT_inserts);
+	OK(reads_pread(fd, pages, 31 * FC_BLOCK_SIZE, FC_BLOCK_SIZE) ==
+	           31 * FC_BLOCK_SIZE &&
+	       counter(FC_COUNT_inserts) == inserts + 31,
+	   "a run of 31 blocks is filled");
+	server_close(fd);
+	fd = server_open(PATH, O_RDWR);
+	OK(reads_pread(fd, pages, 32 * FC_BLOCK_SIZE, 100 * FC_BLOCK_SIZE) ==
+	           32 * FC_BLOCK_SIZE &&
+	       counter(FC_COUNT_inserts) == inserts + 31,
+	   "one of 32 is a scan");
+	server_close(fd);
+	fc_cache_clear(&runtime.cache);
+}
+
 /* A full ring has nothing to do with scans. */
 static uint64_t
 tried_to_fill(void)
@@ -910,6 +936,7 @@ main(void)
 	test_segments();
 	test_unaligned_page();
 	test_runs();
+	test_long_runs();
 	test_scans_do_not_fill();
 	test_small_scans_fill();
 	test_prefetch();

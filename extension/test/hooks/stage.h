@@ -43,6 +43,7 @@ Runtime runtime;
 int setting_verify = VERIFY_OFF;
 int setting_read_deadline_ms = 5000;
 bool setting_account = false;
+bool setting_fill_neighbours = true;
 
 static void *server_memory;
 static uint32_t wait_shown;

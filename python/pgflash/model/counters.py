@@ -28,6 +28,8 @@ COUNTERS = {
     "coalesced_updates": "",
     "invalidations": "",
     "prefetches_swallowed": "",
+    "neighbour_reads": "",
+    "neighbour_inserts": "",
     "flash_reads": "",
     "flash_read_bytes": "",
     "flash_writes": "",
@@ -53,6 +55,8 @@ COUNTERS = {
 #: Those that reports leave out: details, and what their other tables show.
 DETAILS = (
     "staged_hits",
+    "neighbour_reads",
+    "neighbour_inserts",
     "flash_read_bytes",
     "flash_write_bytes",
     "disk_reads",

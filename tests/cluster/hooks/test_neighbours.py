@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A miss reads its neighbours while there is room: fewer reads fill a cache, and none is stale."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgflash_lab.postgres import PgInstall
+from support.account import read_by_sessions
+from support.cached import CachedServer, assert_never_stale, create_cached
+from support.cluster import ClusterFactory
+from support.patience import until
+
+pytestmark = pytest.mark.extension
+
+BLOCKS = 4000
+
+
+def create_server(cluster: ClusterFactory, install: PgInstall) -> CachedServer:
+    """Return a server whose sessions make their reads themselves."""
+    return create_cached(cluster, install, settings=read_by_sessions(install, {}))
+
+
+def create_item(session: psycopg.Connection[Any]) -> None:
+    """Make a table of one row a block."""
+    session.execute("create table item (n int, pad text) with (fillfactor = 10)")
+    session.execute("alter table item alter pad set storage plain")
+    session.execute(
+        f"insert into item select n, repeat('x', 7000) from generate_series(0, {BLOCKS - 1}) n"
+    )
+    session.execute("vacuum (freeze) item")
+    session.execute("checkpoint")
+
+
+def read_scattered(session: psycopg.Connection[Any], *, step: int = 1009) -> None:
+    """Read each row of the table by itself, the next one far away."""
+    session.execute(
+        f"do $$ begin for i in 0..{BLOCKS - 1} loop"
+        " perform from item where ctid ="
+        f" format('(%s,1)', i::bigint * {step} % {BLOCKS})::tid; end loop; end $$"
+    )
+
+
+def fill_anew(
+    cached: CachedServer, session: psycopg.Connection[Any], *, neighbours: str
+) -> dict[str, int]:
+    """Read the table with an empty cache; return what was counted."""
+    session.execute(f"alter system set pgflash.fill_neighbours = {neighbours}")
+    session.execute("select pg_reload_conf()")
+    until(
+        lambda: session.execute("show pgflash.fill_neighbours").fetchone() == (neighbours,),
+    )
+    session.execute("select pgflash_cache_clear()")
+    before = cached.view()
+    read_scattered(session)
+    after = cached.view()
+    return {
+        name: after[name] - before[name]
+        for name in ("disk_reads", "neighbour_reads", "neighbour_inserts")
+    }
+
+
+def test_a_cold_table_takes_fewer_reads(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_server(cluster, pgflash_install)
+    with cached.server.connect() as session:
+        session.autocommit = True
+        create_item(session)
+        alone = fill_anew(cached, session, neighbours="off")
+        assert alone["neighbour_reads"] == alone["neighbour_inserts"] == 0
+        assert alone["disk_reads"] > BLOCKS * 0.9
+
+        def together() -> bool:
+            """On a busy machine the ring may be full again and again."""
+            found = fill_anew(cached, session, neighbours="on")
+            assert 0 < found["neighbour_reads"] <= found["disk_reads"]
+            assert found["neighbour_inserts"] <= 15 * found["neighbour_reads"]
+            return found["disk_reads"] < alone["disk_reads"] * 0.7
+
+        until(together)
+        assert_never_stale(
+            cached, compared_min=2 * BLOCKS, go_on=lambda: read_scattered(session, step=1013)
+        )
+
+
+def change_and_fill(cached: CachedServer, *, rounds: int) -> None:
+    """Read a table with an empty cache while another session changes it."""
+    stop = threading.Event()
+    with cached.server.connect() as reader, cached.server.connect() as changer:
+        reader.autocommit = changer.autocommit = True
+        reader.execute("drop table if exists item")
+        create_item(reader)
+
+        def change() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 7919
+                changer.execute(
+                    "update item set pad = repeat(%s, 7000) where ctid = any (array(select"
+                    f" format('(%%s,1)', (%s + i * 211) %% {BLOCKS})::tid"
+                    " from generate_series(1, 20) i))",
+                    [chr(97 + number % 26), number],
+                )
+
+        changing = threading.Thread(target=change)
+        changing.start()
+        try:
+            for number in range(rounds):
+                reader.execute("select pgflash_cache_clear()")
+                read_scattered(reader)
+                if number % 3 == 2:
+                    reader.execute("vacuum full item")
+                cached.assert_serving()
+        finally:
+            stop.set()
+            changing.join()
+        assert_never_stale(cached, compared_min=BLOCKS, go_on=lambda: read_scattered(reader))
+
+
+def test_neighbours_beside_changes_are_never_stale(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_server(cluster, pgflash_install)
+    change_and_fill(cached, rounds=6)
+    assert cached.view()["neighbour_inserts"] > 100
+
+
+@pytest.mark.parametrize("fault", ["NEIGHBOUR_TICKET"])
+def test_a_ticket_taken_after_the_read_is_caught(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall], fault: str
+) -> None:
+    cached = create_server(cluster, broken_install(fault))
+
+    def caught() -> bool:
+        """Change and read: only a change between read and ticket can show it."""
+        with suppress(AssertionError):
+            change_and_fill(cached, rounds=2)
+        return bool(cached.view()["verify_mismatches"] > 0 or cached.verify()[1] > 0)
+
+    until(caught)
