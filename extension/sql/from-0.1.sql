@@ -29,3 +29,31 @@ CREATE TABLE pgflash_stored_list_head (
 	taken_at timestamptz NOT NULL,
 	wal_left_bytes bigint NOT NULL
 ) USING heap;
+
+-- What logical replication of another server brings is about that server: it is ignored.  A
+-- publication FOR ALL TABLES includes these tables.
+CREATE FUNCTION pgflash_ignore_replicated() RETURNS trigger
+AS 'MODULE_PATHNAME', 'pgflash_ignore_replicated'
+LANGUAGE C;
+
+CREATE TRIGGER pgflash_ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON pgflash_cache_policies
+	FOR EACH ROW EXECUTE FUNCTION pgflash_ignore_replicated();
+ALTER TABLE pgflash_cache_policies ENABLE REPLICA TRIGGER pgflash_ignore_replicated;
+CREATE TRIGGER pgflash_ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON pgflash_snapshots
+	FOR EACH ROW EXECUTE FUNCTION pgflash_ignore_replicated();
+ALTER TABLE pgflash_snapshots ENABLE REPLICA TRIGGER pgflash_ignore_replicated;
+CREATE TRIGGER pgflash_ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON pgflash_snapshot_sections
+	FOR EACH ROW EXECUTE FUNCTION pgflash_ignore_replicated();
+ALTER TABLE pgflash_snapshot_sections ENABLE REPLICA TRIGGER pgflash_ignore_replicated;
+CREATE TRIGGER pgflash_ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON pgflash_snapshot_queries
+	FOR EACH ROW EXECUTE FUNCTION pgflash_ignore_replicated();
+ALTER TABLE pgflash_snapshot_queries ENABLE REPLICA TRIGGER pgflash_ignore_replicated;
+CREATE TRIGGER pgflash_ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON pgflash_baselines
+	FOR EACH ROW EXECUTE FUNCTION pgflash_ignore_replicated();
+ALTER TABLE pgflash_baselines ENABLE REPLICA TRIGGER pgflash_ignore_replicated;
+CREATE TRIGGER pgflash_ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON pgflash_stored_list
+	FOR EACH ROW EXECUTE FUNCTION pgflash_ignore_replicated();
+ALTER TABLE pgflash_stored_list ENABLE REPLICA TRIGGER pgflash_ignore_replicated;
+CREATE TRIGGER pgflash_ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON pgflash_stored_list_head
+	FOR EACH ROW EXECUTE FUNCTION pgflash_ignore_replicated();
+ALTER TABLE pgflash_stored_list_head ENABLE REPLICA TRIGGER pgflash_ignore_replicated;

@@ -16,6 +16,9 @@ COMMENT ON TYPE pgflash_relation_name IS
 COMMENT ON FUNCTION pgflash_relation_name_in(cstring) IS 'I/O';
 COMMENT ON FUNCTION pgflash_relation_name_out(pgflash_relation_name) IS 'I/O';
 
+COMMENT ON FUNCTION pgflash_ignore_replicated() IS
+	'Trigger of the extension''s tables: ignores rows that logical replication brings from another server.';
+
 CREATE FUNCTION pgflash_set_cache_policy(relation regclass, policy text) RETURNS void
 AS 'MODULE_PATHNAME', 'pgflash_set_cache_policy'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;

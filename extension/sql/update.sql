@@ -5,7 +5,7 @@
 -- from-VERSION.sql if there is one, and views.sql and functions.sql, which create views and
 -- functions again.  So a view that somebody had subverted is as clean afterwards as on the
 -- first day, and this file need not know what a version lacked.  The tables stay, and so
--- does what the type of one of them needs.
+-- does what the type of one of them and their triggers need.
 
 DO LANGUAGE plpgsql $$
 DECLARE
@@ -30,6 +30,7 @@ BEGIN
 		AND p.oid OPERATOR(pg_catalog.=) d.objid
 		AND p.proname OPERATOR(pg_catalog.<>) 'pgflash_relation_name_in'::pg_catalog.name
 		AND p.proname OPERATOR(pg_catalog.<>) 'pgflash_relation_name_out'::pg_catalog.name
+		AND p.proname OPERATOR(pg_catalog.<>) 'pgflash_ignore_replicated'::pg_catalog.name
 	WHERE e.extname OPERATOR(pg_catalog.=) 'pgflash'::pg_catalog.name;
 
 	EXECUTE pg_catalog.format('DROP VIEW %s'::text, views);

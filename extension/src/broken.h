@@ -66,6 +66,7 @@ enum
 	FC_BREAK_VISIT_LIMIT,     /* ... and are asked to leave in time */
 	FC_BREAK_VISIT_LATE,      /* launchers do not wait for late ones */
 	FC_BREAK_VISIT_GIVES_WAY, /* DROP DATABASE asks them to leave */
+	FC_BREAK_REPLICATED,      /* rows of another server are ignored */
 	FC_BREAK_VISIT_TRACE,     /* visits do not appear in statistics */
 	FC_BREAK_VISIT_STRANGERS, /* databases without pgflash are not visited */
 	FC_BREAK_VISIT_OWNER,     /* its owner may end a visitor by force */

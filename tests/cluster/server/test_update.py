@@ -39,6 +39,8 @@ _CATALOG = {
     "from relation c join pg_constraint n on n.conrelid = c.oid",
     "indexes": "select c.relname, pg_get_indexdef(i.indexrelid) "
     "from relation c join pg_index i on i.indrelid = c.oid",
+    "triggers": "select c.relname, pg_get_triggerdef(t.oid), t.tgenabled "
+    "from relation c join pg_trigger t on t.tgrelid = c.oid where not t.tgisinternal",
     "functions": "select proname, pg_get_functiondef(oid), "
     "array(select a::text from unnest(proacl) a order by 1), obj_description(oid) from function",
     "types": "select t.typname, obj_description(t.oid) from pg_type t join member m "
