@@ -43,12 +43,13 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: all help demo example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy bench-throttled \
+.PHONY: all help demo measure example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy bench-throttled \
 	fault-matrix matrix hostile monitoring-check postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign \
 	deb deb-check wheels release older-check
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without, and its report'
+	@echo 'make measure         the demo on your devices, and its results as one file (HDD=DIR FLASH=DIR, PRESET=, WAREHOUSES=)'
 	@echo 'make example-report  write docs/examples/: a report and a comparison, in eight minutes'
 	@echo 'make predictions     write the predictions of tests and docs/guide/advise.md, from runs in out/ (RUNS="DIR ...")'
 	@echo 'make images          write docs/images/: the live page under a small load, the heads of reports (2 minutes)'
@@ -120,6 +121,14 @@ install uninstall:
 demo: build
 	$(Q)'$(BIN)/pgflash' lab run oltp-approaches --preset demo --resume unfinished \
 		--pg-config "$$(command -v '$(pg_config)')"
+
+# On real devices: folders on the disk that the data is on and on the flash; a database of twice the memory.
+measure: build
+	$(Q)test -d '$(HDD)' && test -d '$(FLASH)' || { echo 'pgflash: name two folders: make measure HDD=/mnt/array FLASH=/mnt/nvme' >&2; exit 2; }
+	$(Q)'$(BIN)/pgflash' lab run oltp-approaches --preset $(or $(PRESET),quick) --hdd '$(HDD)' --flash '$(FLASH)' \
+		--set warehouses=$(or $(WAREHOUSES),$$(awk '/^MemTotal/ { print int($$2 / 1024 * 2 / 105) + 1 }' /proc/meminfo)) \
+		--pg-config "$$(command -v '$(pg_config)')"
+	$(Q)'$(BIN)/pgflash' lab export latest
 
 # A real server under the lab's load, with the array alone and with the flash cache.
 example-report: build

@@ -37,7 +37,7 @@ from pgflash_lab.report.paper import PAPER_FORMS, PaperForm, render_paper, rende
 from pgflash_lab.run import run_scenario
 from pgflash_lab.scenario import Scenario, load_scenario, parse_changes, scenario_names
 from pgflash_lab.series import Ended, run_series
-from pgflash_lab.store import REPORT_FILE, Store, periods_of, read_run, state_of
+from pgflash_lab.store import REPORT_FILE, Store, export_run, periods_of, read_run, state_of
 
 __all__ = [
     "PAPER_FORMS",
@@ -49,6 +49,7 @@ __all__ = [
     "Scenario",
     "StoredRun",
     "cost",
+    "lab_export",
     "lab_list",
     "lab_paper",
     "lab_predict",
@@ -218,6 +219,18 @@ def lab_show(run: str = "latest", *, store: Path = STORE) -> Run:
 def lab_report(run: str = "latest", *, store: Path = STORE) -> Path:
     """Write again, beside a stored run, all that is derived from it; return the report's file."""
     return write_products(_folder(run, store), lab_show(run, store=store))
+
+
+def lab_export(run: str = "latest", *, output: Path | None = None, store: Path = STORE) -> Path:
+    """Write a stored run as one file, without its wait samples; return the file.
+
+    Without OUTPUT it is ID.tar.gz in the current folder.  Unpacked, it is a folder that every
+    command accepts as a run.
+    """
+    folder = _folder(run, store).resolve()
+    path = output or Path(f"{lab_show(run, store=store).id}.tar.gz")
+    export_run(folder, path)
+    return path
 
 
 def lab_paper(run: str = "latest", *, paper: Path | None = None, store: Path = STORE) -> PaperPage:

@@ -17,8 +17,10 @@ Every file is complete or absent: it is written under another name and renamed.
 """
 
 import gzip
+import io
 import json
 import os
+import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,6 +168,27 @@ def write_waits(folder: Path, name: str, samples: Sequence[WaitSample]) -> None:
     )
     text = "\n".join(lines) + "\n"
     write_file(folder / f"waits-{name}.jsonl.gz", gzip.compress(text.encode(), mtime=0))
+
+
+def export_run(folder: Path, path: Path) -> None:
+    """Write a run as one file: a gzipped tar archive with a folder of the run's name.
+
+    Its wait samples are left out: they are most of a run, and its report has what they say.
+    """
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for file in sorted(folder.iterdir()):
+            if file.is_file() and not file.name.startswith((".", "waits-")):
+                archive.add(file, arcname=f"{folder.name}/{file.name}", filter=_nobodys)
+    write_file(path, content.getvalue())
+
+
+def _nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Leave out who made it."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mode = 0o644
+    return member
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -223,6 +223,24 @@ def report_command(*, run: str, output: Path | None, root: Path) -> None:
     write_page(page, output, what="Report")
 
 
+@lab.command("export", epilog=examples("pgflash lab export latest -o results.tar.gz"))
+@click.argument("run")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write (default: the run's id.tar.gz in the current folder).",
+)
+@runs_option
+def export_command(*, run: str, output: Path | None, root: Path) -> None:
+    """Write RUN (an id, "latest", or a path) as one file that can be sent.
+
+    It has the run, its results and its reports: what was measured, the devices' and the machine's
+    models, no names of machines or users.
+    """
+    say(f"Run: {api.lab_export(run, output=output, store=root)}")
+
+
 def _print_run(run: Run, form: str) -> None:
     """Print what a run came to."""
     found = api.result(run)

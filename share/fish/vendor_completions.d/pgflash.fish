@@ -2,7 +2,7 @@
 function __pgflash_at
 	set -l at pgflash
 	for one in (commandline -opc)[2..]
-		contains -- "$at $one" 'pgflash' 'pgflash advise' 'pgflash baseline' 'pgflash baseline drop' 'pgflash baseline keep' 'pgflash cache' 'pgflash cache clear' 'pgflash cache mode' 'pgflash cache resize' 'pgflash check' 'pgflash compare' 'pgflash completion' 'pgflash cost' 'pgflash devices' 'pgflash devices probe' 'pgflash doctor' 'pgflash fleet' 'pgflash fleet status' 'pgflash fleet switchover' 'pgflash fleet tag' 'pgflash lab' 'pgflash lab list' 'pgflash lab paper' 'pgflash lab predict' 'pgflash lab report' 'pgflash lab run' 'pgflash lab show' 'pgflash memory' 'pgflash memory remove' 'pgflash place' 'pgflash place archive' 'pgflash place database' 'pgflash place index' 'pgflash place table' 'pgflash place temp' 'pgflash place wal' 'pgflash plan' 'pgflash plan apply' 'pgflash plan show' 'pgflash plan undo' 'pgflash report' 'pgflash serve' 'pgflash snapshot' 'pgflash snapshots' 'pgflash top' 'pgflash version'; and set at "$at $one"
+		contains -- "$at $one" 'pgflash' 'pgflash advise' 'pgflash baseline' 'pgflash baseline drop' 'pgflash baseline keep' 'pgflash cache' 'pgflash cache clear' 'pgflash cache mode' 'pgflash cache resize' 'pgflash check' 'pgflash compare' 'pgflash completion' 'pgflash cost' 'pgflash devices' 'pgflash devices probe' 'pgflash doctor' 'pgflash fleet' 'pgflash fleet status' 'pgflash fleet switchover' 'pgflash fleet tag' 'pgflash lab' 'pgflash lab export' 'pgflash lab list' 'pgflash lab paper' 'pgflash lab predict' 'pgflash lab report' 'pgflash lab run' 'pgflash lab show' 'pgflash memory' 'pgflash memory remove' 'pgflash place' 'pgflash place archive' 'pgflash place database' 'pgflash place index' 'pgflash place table' 'pgflash place temp' 'pgflash place wal' 'pgflash plan' 'pgflash plan apply' 'pgflash plan show' 'pgflash plan undo' 'pgflash report' 'pgflash serve' 'pgflash snapshot' 'pgflash snapshots' 'pgflash top' 'pgflash version'; and set at "$at $one"
 	end
 	test "$at" = "$argv"
 end
@@ -270,6 +270,7 @@ complete -c pgflash -n '__pgflash_at pgflash fleet tag' -l patroni-ca -x -a '(__
 complete -c pgflash -n '__pgflash_at pgflash fleet tag' -l patroni-cert -x -a '(__fish_complete_path)' -d 'Certificate to show to Patroni, if it asks for one.'
 complete -c pgflash -n '__pgflash_at pgflash fleet tag' -l patroni-key -x -a '(__fish_complete_path)' -d 'Key of this certificate.'
 complete -c pgflash -n '__pgflash_at pgflash fleet tag' -l help -d 'Show help.'
+complete -c pgflash -n '__pgflash_at pgflash lab' -a export -d 'Write RUN (an id, "latest", or a path) as one file that can be sent.'
 complete -c pgflash -n '__pgflash_at pgflash lab' -a list -d 'List the scenarios, their presets and parameters.'
 complete -c pgflash -n '__pgflash_at pgflash lab' -a paper -d 'Show a run beside the paper that it follows.'
 complete -c pgflash -n '__pgflash_at pgflash lab' -a predict -d 'Compare the model\'s predictions with what runs measured.'
@@ -277,6 +278,10 @@ complete -c pgflash -n '__pgflash_at pgflash lab' -a report -d 'Render the repor
 complete -c pgflash -n '__pgflash_at pgflash lab' -a run -d 'Run a scenario and write its report.'
 complete -c pgflash -n '__pgflash_at pgflash lab' -a show -d 'Show RUN (an id, "latest", or a path), or list all runs.'
 complete -c pgflash -n '__pgflash_at pgflash lab' -l help -d 'Show help.'
+complete -c pgflash -n '__pgflash_at pgflash lab export' -s o -x -a '(__fish_complete_path)' -d 'File to write (default: the run\'s id.tar.gz in the current folder).'
+complete -c pgflash -n '__pgflash_at pgflash lab export' -l output -x -a '(__fish_complete_path)' -d 'File to write (default: the run\'s id.tar.gz in the current folder).'
+complete -c pgflash -n '__pgflash_at pgflash lab export' -l store -x -a '(__fish_complete_directories)' -d 'Folder for runs and loaded databases.'
+complete -c pgflash -n '__pgflash_at pgflash lab export' -l help -d 'Show help.'
 complete -c pgflash -n '__pgflash_at pgflash lab list' -l format -x -a 'table json csv' -d 'Output format.'
 complete -c pgflash -n '__pgflash_at pgflash lab list' -l no-pager -d 'Do not use a pager for long output.'
 complete -c pgflash -n '__pgflash_at pgflash lab list' -l help -d 'Show help.'
