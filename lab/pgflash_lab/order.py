@@ -79,7 +79,7 @@ def require_extension(order: Order) -> None:
     if not cached:
         return
     if has_extension(order.install):
-        if any(scenario.parameters_of(one).prefill for one in cached) and not can_prefill(
+        if any(scenario.parameters_of(one).prewarms for one in cached) and not can_prefill(
             order.install
         ):
             raise ExtensionMissingError(

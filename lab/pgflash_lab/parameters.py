@@ -72,6 +72,11 @@ class Parameters:
         return size_bytes(self.cache_size, name="cache_size")
 
     @property
+    def prewarms(self) -> bool:
+        """Tell whether pg_prewarm fills the flash cache."""
+        return self.prefill
+
+    @property
     def servers(self) -> int:
         """Return how many servers an attempt has, each with its own copy of the database."""
         return 1

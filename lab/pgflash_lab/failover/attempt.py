@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Measure one failover: three members, a load, the leader's end, and what the clients saw.
 
-The members start from the same files, the leader warms up and fills its cache, a list of its cached
-blocks warms the standbys if the approach says so, all with the devices' delays off.  Then the load
+The members start from the same files, the leader warms up and fills its cache, the list that it
+stores warms the standbys if the approach says so, all with the devices' delays off.  Then the load
 runs with delays; in the middle of it the leader is killed, or asked to hand over.  In the end the
 ledger of acknowledged orders and the workload's conditions are checked on the new leader, and no
 cache may have served a block that differs from its file.  An attempt that fails one of these checks
@@ -39,7 +39,7 @@ from pgflash_lab.failover.usage import (
     member_cpu,
     reads,
 )
-from pgflash_lab.failover.warming import Carried, Carrier, carry, warmth
+from pgflash_lab.failover.warming import ListCost, warm, warmth
 from pgflash_lab.marks import device_stats
 from pgflash_lab.model.lab_view import RunSecond
 from pgflash_lab.model.run import Approach, Attempt
@@ -47,9 +47,6 @@ from pgflash_lab.oltp.driver import RAMP_UP_S, run
 from pgflash_lab.patroni import PatroniCluster, PatroniMember
 from pgflash_lab.sampler import Samples, Watch
 from pgflash_lab.workload import DATABASE, Figures, MeasureError, Observer
-
-#: How often the list is carried at most until the standbys are warm.
-_ROUNDS_MAX = 10
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +60,6 @@ class _Notes:
     leader_at_end: Counted | None = None
     cpu_at_end: FleetCpu | None = None
     warmth: float = 0.0
-    carried: Sequence[Carried] = ()
     #: At the promotion.
     new_leader: PatroniMember | None = None
     promoted: Counted | None = None
@@ -118,7 +114,7 @@ def _attempt(trial: _Trial) -> Attempt:
     for member in trial.cluster.members:
         require_serving(member)
     with hurried(trial.cluster.members):
-        quiet = _prepare(trial)
+        cost = _prepare(trial)
     listener.stage("measuring", expected_s=lab.scenario.workload.expected_s(parameters))
     lab.emulator.reset()
     lab.emulator.on()
@@ -146,7 +142,7 @@ def _attempt(trial: _Trial) -> Attempt:
     compared = _compared(new_leader, ridden)
     held = lab.scenario.workload.check(new_leader.conninfo(DATABASE), parameters)
     differed = _mismatches(trial, notes)
-    facts = _facts(trial, notes, seen, compared, quiet, differed)
+    facts = _facts(trial, notes, seen, compared, cost, differed)
     kept = f"{whole(compared.acknowledged)} acknowledged orders are all on the new leader"
     return _result(
         trial, notes, after, ridden.figures(parameters), watch.samples, facts, (*held, kept)
@@ -163,7 +159,7 @@ def _folder(lab: Lab) -> Iterator[Path]:
         shutil.rmtree(workdir, ignore_errors=True)
 
 
-def _prepare(trial: _Trial) -> Carried | None:
+def _prepare(trial: _Trial) -> ListCost | None:
     """Warm the leader, and the standbys if they are to be; return the cost of a list then."""
     parameters, listener, leader = trial.parameters, trial.listener, trial.leader
     if parameters.warmup_s:
@@ -182,15 +178,7 @@ def _prepare(trial: _Trial) -> Carried | None:
     if not parameters.warm:
         return None
     listener.stage("warming the standbys", expected_s=PREFILL_S)
-    for _ in range(_ROUNDS_MAX):
-        carry(leader, trial.standbys)
-        if all(warmth(one)[1] >= parameters.warm_min for one in trial.standbys):
-            return carry(leader, trial.standbys)
-    shares = ", ".join(f"{one.name} {percent(warmth(one)[1])}" for one in trial.standbys)
-    raise MeasureError(
-        f"the standbys do not get warm ({shares})",
-        hint="Choose a cache that holds the database: --set cache_size=N.",
-    )
+    return warm(leader, trial.standbys, parameters)
 
 
 class _Live(Observer):
@@ -216,16 +204,10 @@ class _Live(Observer):
 def _ride(trial: _Trial, conninfo: str, notes: _Notes, watch: Watch) -> Ridden:
     """Run the load, end the leader in the middle of it, and note what is seen meanwhile."""
     parameters, leader = trial.parameters, trial.leader
-    carrier = None
-    if parameters.warm:
-        carrier = Carrier(leader, trial.standbys, every_s=parameters.list_s)
     synchronous = trial.cluster.synchronous()
 
     def look() -> None:
-        if carrier is not None:
-            carrier.stop()
-            notes.carried = tuple(carrier.carried)
-            notes.warmth = min(warmth(one)[1] for one in trial.standbys)
+        notes.warmth = min(warmth(one) for one in trial.standbys)
         notes.leader_at_end = count(leader)
         notes.cpu_at_end = fleet_cpu(trial.cluster)
         notes.ended = EndedLeader(
@@ -250,13 +232,7 @@ def _ride(trial: _Trial, conninfo: str, notes: _Notes, watch: Watch) -> Ridden:
         observer=_Live(trial, notes, watch),
     )
     fault = Fault(look, end, after_s=RAMP_UP_S + parameters.before_s)
-    try:
-        if carrier is not None:
-            carrier.start()
-        return ride(load, fault, promoted)
-    finally:
-        if carrier is not None:
-            carrier.stop()
+    return ride(load, fault, promoted)
 
 
 def _compared(new_leader: PatroniMember, ridden: Ridden) -> Compared:
@@ -283,7 +259,7 @@ def _facts(
     notes: _Notes,
     seen: Seen,
     compared: Compared,
-    quiet: Carried | None,
+    cost: ListCost | None,
     differed: int,
 ) -> dict[str, float]:
     """Return the figures of a failover that no other load has."""
@@ -302,14 +278,14 @@ def _facts(
     }
     if seen.recovery_s is not None:
         facts["recovery_s"] = seen.recovery_s
-    return facts | _cost(trial, notes, quiet)
+    return facts | _cost(trial, notes, cost)
 
 
-def _cost(trial: _Trial, notes: _Notes, quiet: Carried | None) -> dict[str, float]:
-    """Return what keeping the standbys warm cost while nothing happened.
+def _cost(trial: _Trial, notes: _Notes, cost: ListCost | None) -> dict[str, float]:
+    """Return what keeping the standbys warm costs at most while nothing happens.
 
-    The WAL of a list is that of one taken while nothing else wrote.  A list costs this much every
-    list_s seconds, whatever the load; the shares are of what the servers used and wrote under it.
+    A whole list every list_s seconds, whatever the load, as shares of what the servers used and
+    wrote under it.
     """
     before, at_end, cpu_at_end = notes.leader_before, notes.leader_at_end, notes.cpu_at_end
     assert at_end is not None
@@ -321,19 +297,15 @@ def _cost(trial: _Trial, notes: _Notes, quiet: Carried | None) -> dict[str, floa
     )
     wal_bytes = at_end.wal_bytes - before.wal_bytes
     facts = {"before_server_cpu_s": server_s, "before_wal_bytes": float(wal_bytes)}
-    if quiet is None:
+    if cost is None:
         return facts
     every_s = trial.parameters.list_s
-    # On a machine that is very busy, the leader may have ended before its first list arrived.
-    carried = notes.carried or (quiet,)
-    list_cpu_s = sum(one.cpu_s for one in carried) / len(carried)
     return facts | {
-        "lists": float(len(notes.carried)),
         "list_every_s": float(every_s),
-        "list_cpu_s": list_cpu_s,
-        "list_wal_bytes": float(quiet.wal_bytes),
-        "list_cpu_share": list_cpu_s / every_s / (server_s / elapsed_s),
-        "list_wal_share": quiet.wal_bytes / every_s / (wal_bytes / elapsed_s),
+        "list_cpu_s": cost.cpu_s,
+        "list_wal_bytes": float(cost.wal_bytes),
+        "list_cpu_share": cost.cpu_s / every_s / (server_s / elapsed_s),
+        "list_wal_share": cost.wal_bytes / every_s / (wal_bytes / elapsed_s),
     }
 
 

@@ -8,6 +8,8 @@ what the load asks for, the loader brings the rest of the database.
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from psycopg import sql
+
 from pgflash_lab.patroni import PatroniMember, wait_for
 from pgflash_lab.workload import DATABASE
 
@@ -28,12 +30,12 @@ _WAIT_S = 600.0
 def hurried(members: Sequence[PatroniMember]) -> Iterator[None]:
     """Let the members' loaders read as fast as they can until the block is left."""
     for member in members:
-        _set(member, f"alter system set pgflash.load_rate = '{_HURRIED}'")
+        set_on(member, "pgflash.load_rate", _HURRIED)
     try:
         yield
     finally:
         for member in members:
-            _set(member, "alter system reset pgflash.load_rate")
+            set_on(member, "pgflash.load_rate", None)
 
 
 def fill(leader: PatroniMember, schema: str) -> None:
@@ -47,7 +49,10 @@ def fill(leader: PatroniMember, schema: str) -> None:
         )
 
 
-def _set(member: PatroniMember, statement: str) -> None:
+def set_on(member: PatroniMember, name: str, value: str | None) -> None:
+    """Change a setting of one member at once; None: back to what Patroni says."""
+    statement = sql.SQL("alter system set {} = {}" if value else "alter system reset {}")
+    words = [sql.Identifier(*name.split(".")), *([sql.Literal(value)] if value else [])]
     with member.connect() as connection:
-        connection.execute(statement.encode())
+        connection.execute(statement.format(*words))
         connection.execute("select pg_reload_conf()")

@@ -2,8 +2,8 @@
 """The three members of an attempt: each with its own array and flash, all with the same files.
 
 The loaded database is restored once and started alone, to get the extension, the roles that Patroni
-wants, the ledger and the list's database.  Its stopped files are then copied to the other members,
-so that no base backup has to be taken; Patroni lets one of them lead and the others follow it.
+wants, and the ledger.  Its stopped files are then copied to the other members, so that no base
+backup has to be taken; Patroni lets one of them lead and the others follow it.
 
 The emulator has six devices in one state: an array and a flash drive for each member, which no
 member shares with another.
@@ -19,7 +19,6 @@ from pgflash_lab.emulator import DeviceProfile, EmulatedDevice
 from pgflash_lab.extension import create_extension
 from pgflash_lab.failover.ledger import make_ledger
 from pgflash_lab.failover.model import FailoverParameters
-from pgflash_lab.failover.warming import LIST_DATABASE, MAKE_LIST
 from pgflash_lab.leftovers import remove_data
 from pgflash_lab.model.run import Approach
 from pgflash_lab.patroni import NAMES, ClusterPlan, PatroniCluster
@@ -113,9 +112,6 @@ def _prepare(lab: Lab, approach: Approach, places: Mapping[str, Places]) -> None
         server.start()
         with server.connect() as connection:
             connection.execute(_ROLES)
-            connection.execute(f"create database {LIST_DATABASE}".encode())
-        with server.connect(LIST_DATABASE) as connection:
-            connection.execute(MAKE_LIST)
         create_extension(server, statements=False)
         with server.connect(DATABASE) as connection:
             make_ledger(connection)

@@ -30,7 +30,7 @@ class FailoverParameters(OltpParameters):
     warm: bool = False
     #: Ask Patroni for a switchover instead of killing the leader.
     planned: bool = False
-    #: Seconds from one list of the leader's cached blocks to the next.
+    #: pgflash.cache_list_interval of all members.
     list_s: int = 60
     #: How warm the standbys must be before the load begins.
     warm_min: float = 0.95
@@ -62,6 +62,11 @@ class FailoverParameters(OltpParameters):
         names = (one.name for one in fields(OltpParameters))
         plain = OltpParameters(**{name: getattr(self, name) for name in names})
         return replace(plain.unpaced(), measure_s=measure_s)
+
+    @property
+    def prewarms(self) -> bool:
+        """Return false: the extension's loader fills the leader's cache."""
+        return False
 
     @property
     def servers(self) -> int:

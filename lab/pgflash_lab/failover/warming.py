@@ -1,150 +1,122 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How a standby gets warm: carry() once, or a Carrier every so many seconds.
+"""How standbys get warm: by the list that the leader stores, as in production.
 
-The list of the leader's cached blocks is in a table of a database of its own, which replication
-carries, and each standby loads it: the two jobs of docs/guide/fleet.md.  Nothing else of the lab
-knows how a standby is kept warm.
+warm() turns storing on, waits until the standbys have loaded the first list, and says what it cost
+the leader.  Until then the leader has stored none: so this is a whole list, the most that one can
+cost.  Later ones write only what has changed.
+
+The server starts a process for each look at the stored list.  Such a process is read again and
+again until it has ended: what it used after the last reading, a few milliseconds at most, is
+missing.
 """
 
 import contextlib
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-
-import psycopg
 
 from pgflash.machine.processes import Process
 from pgflash.machine.tree import HERE
+from pgflash.model.words import percent
+from pgflash.waiting import wait_until
+from pgflash_lab.failover.filling import set_on
+from pgflash_lab.failover.model import FailoverParameters
 from pgflash_lab.patroni import PatroniMember, wait_for
-from pgflash_lab.workload import MeasureError
+from pgflash_lab.workload import DATABASE, MeasureError
 
-#: The database of the list.
-LIST_DATABASE = "lab_list"
+#: While nothing is measured.
+_QUICK_S = 1
 
-#: Run once in LIST_DATABASE, on the primary.
-MAKE_LIST = """
-create extension pgflash;
-create table primary_cache as select now() as taken_at, l.* from pgflash_cache_list() l;
+#: The WAL of the first list: nothing of the budget had been used before.
+_STORED = """
+select pg_size_bytes(current_setting('pgflash.cache_list_wal_budget')) - wal_left_bytes
+  from pgflash_stored_list_head
 """
-
-_TAKE = """
-begin;
-truncate primary_cache;
-insert into primary_cache select now(), l.* from pgflash_cache_list() l;
-commit;
+_LOADED = """
+select from pgflash_cache_warmth w
+  join pgflash_stored_list_head h on w.list_taken_at = h.taken_at
+ where w.origin = 'repository' and w.state = 'done'
 """
-_LOAD = "select pgflash_cache_load_list(array_agg(c), max(c.taken_at)) from primary_cache c"
-_WARMTH = "select state, coalesce(warmth, 0) from pgflash_cache_warmth"
-_WORKERS = "select pid from pg_stat_activity where backend_type = %s"
-_LOADER = "pgflash loader"
-_NAME = "pgflash lab list"
+_WARMTH = "select coalesce(warmth, 0) from pgflash_cache_warmth"
+#: In the title of a process that looks at the stored list.
+_VISITOR = b"pgflash stored list"
 
 _WAIT_S = 300.0
+#: A visitor ends after some ten milliseconds.
+_LOOK_S = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
-    """What one list has cost."""
+class ListCost:
+    """What a list has cost the leader."""
 
-    #: Processor time on the leader, and on all standbys together.
-    leader_cpu_s: float
-    standby_cpu_s: float
-    #: WAL that the leader wrote meanwhile; that of the list alone if nothing else writes.
+    cpu_s: float
+    #: By the server's own count.
     wal_bytes: int
 
-    @property
-    def cpu_s(self) -> float:
-        """Return the processor time on all members."""
-        return self.leader_cpu_s + self.standby_cpu_s
 
-
-def carry(leader: PatroniMember, standbys: Sequence[PatroniMember]) -> Carried:
-    """Take the list on the leader, and have the standbys load it; return once they have."""
-    with contextlib.closing(_connect(leader)) as connection:
-        backend = connection.info.backend_pid
-        began_s = _cpu_s(backend)
-        before = _lsn(connection, "pg_current_wal_insert_lsn()")
-        connection.execute(_TAKE)
-        after = _lsn(connection, "pg_current_wal_insert_lsn()")
-        leader_cpu_s = _cpu_s(backend) - began_s
-    with ThreadPoolExecutor(len(standbys)) as at_once:
-        standby_cpu_s = sum(at_once.map(lambda standby: _load(standby, after), standbys))
-    return Carried(leader_cpu_s=leader_cpu_s, standby_cpu_s=standby_cpu_s, wal_bytes=after - before)
-
-
-def warmth(standby: PatroniMember) -> tuple[str, float]:
-    """Return the state of a standby's list, and the share of it that is cached there."""
-    with contextlib.closing(_connect(standby)) as connection:
-        row = connection.execute(_WARMTH).fetchone()
-    return ("none", 0.0) if row is None else (str(row[0]), float(row[1]))
-
-
-class Carrier(threading.Thread):
-    """Carries the list at once and then every so many seconds, until it is stopped."""
-
-    def __init__(
-        self, leader: PatroniMember, standbys: Sequence[PatroniMember], *, every_s: float
-    ) -> None:
-        super().__init__(name="pgflash-carrier", daemon=True)
-        self._leader = leader
-        self._standbys = standbys
-        self._every_s = every_s
-        self._stopped = threading.Event()
-        self._error: BaseException | None = None
-        #: Complete once it is stopped.
-        self.carried: list[Carried] = []
-
-    def run(self) -> None:
-        """Carry the list until stop()."""
-        try:
-            while not self._stopped.is_set():
-                self.carried.append(carry(self._leader, self._standbys))
-                self._stopped.wait(self._every_s)
-        except BaseException as error:  # raised by stop()
-            if not self._stopped.is_set():
-                self._error = error
-
-    def stop(self) -> None:
-        """Begin no further list, and raise if one could not be carried."""
-        self._stopped.set()
-        if self._error is not None:
-            raise MeasureError(f"a list could not be carried: {self._error}") from self._error
-
-
-def _load(standby: PatroniMember, lsn: int) -> float:
-    """Have a standby load the list once it has it; return the processor time that it took."""
-    with contextlib.closing(_connect(standby)) as connection:
-        wait_for(
-            f"{standby.name} has replayed the list",
-            lambda: _lsn(connection, "pg_last_wal_replay_lsn()") >= lsn,
-            wait_s=_WAIT_S,
+def warm(
+    leader: PatroniMember, standbys: Sequence[PatroniMember], parameters: FailoverParameters
+) -> ListCost:
+    """Have the leader store lists from now on; return once the standbys have loaded the first."""
+    members = [leader, *standbys]
+    _store_every(_QUICK_S, members)
+    cost = _store(leader)
+    wait_for(
+        "the standbys have loaded the list",
+        lambda: all(_ask(one, _LOADED) for one in standbys),
+        wait_s=_WAIT_S,
+    )
+    shares = {one.name: warmth(one) for one in standbys}
+    if min(shares.values()) < parameters.warm_min:
+        said = ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
+        raise MeasureError(
+            f"the standbys do not get warm ({said})",
+            hint="Choose a cache that holds the database: --set cache_size=N.",
         )
-        backend = connection.info.backend_pid
-        began_s = _cpu_s(backend)
-        connection.execute(_LOAD)
-        session_s = _cpu_s(backend) - began_s
-        #: By process id: the loader is started for a list, and ends with it.
-        loaders: dict[int, float] = {}
-
-        def is_loaded() -> bool:
-            for (pid,) in connection.execute(_WORKERS, (_LOADER,)).fetchall():
-                with contextlib.suppress(OSError):
-                    loaders[pid] = _cpu_s(pid)
-            return connection.execute(_WARMTH).fetchall()[0][0] in {"done", "cancelled"}
-
-        wait_for(f"{standby.name} has loaded the list", is_loaded, wait_s=_WAIT_S)
-        return session_s + sum(loaders.values())
+    _store_every(parameters.list_s, members)
+    return cost
 
 
-def _connect(member: PatroniMember) -> psycopg.Connection:
-    return psycopg.connect(member.conninfo(LIST_DATABASE), autocommit=True, application_name=_NAME)
+def warmth(standby: PatroniMember) -> float:
+    """Return the share of the leader's list that a standby has cached."""
+    return float(sum(share for (share,) in _ask(standby, _WARMTH)))
 
 
-def _lsn(connection: psycopg.Connection, function: str) -> int:
-    row = connection.execute(f"select pg_wal_lsn_diff({function}, '0/0')".encode()).fetchone()
-    assert row is not None
-    return int(row[0])
+def _store_every(seconds: int, members: Sequence[PatroniMember]) -> None:
+    for member in members:
+        set_on(member, "pgflash.cache_list_interval", f"{seconds}s")
+
+
+def _store(leader: PatroniMember) -> ListCost:
+    """Wait until the leader has stored a list; return what it took.
+
+    Of the processes that look for a list, only the one with the most time had something to do.
+    """
+    postmaster = Process(leader.postmaster_pid or 0)
+    spent: dict[int, float] = {}
+    others: set[int] = set()
+    found: list[tuple[int]] = []
+
+    def look() -> bool:
+        for pid in set(postmaster.children()) - others:
+            with contextlib.suppress(OSError):
+                title = Process(pid).command_line()
+                if _VISITOR in title:
+                    spent[pid] = _cpu_s(pid)
+                elif title.startswith(b"postgres: "):
+                    others.add(pid)
+        found.extend(connection.execute(_STORED).fetchall())
+        return bool(found)
+
+    with leader.connect(DATABASE) as connection:
+        if not wait_until(look, _WAIT_S, every_s=_LOOK_S):
+            raise MeasureError(f"{leader.name} has stored no list for {_WAIT_S:g} s")
+    return ListCost(cpu_s=max(spent.values(), default=0.0), wal_bytes=found[0][0])
+
+
+def _ask(member: PatroniMember, query: str) -> list[tuple[float]]:
+    with member.connect(DATABASE) as connection:
+        return connection.execute(query.encode()).fetchall()
 
 
 def _cpu_s(pid: int) -> float:

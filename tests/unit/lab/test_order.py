@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """What is refused before anything is started."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,7 @@ def test_a_cache_that_nothing_can_fill_is_refused_unless_it_may_begin_empty(
     with pytest.raises(ExtensionMissingError, match="no pg_prewarm") as caught:
         require_extension(order(tmp_path))
     assert "--set prefill=false" in caught.value.hint
+    require_extension(replace(order(tmp_path), scenario=load_scenario("failover")))
     (tmp_path / "share" / "extension" / "pg_prewarm.control").touch()
     require_extension(order(tmp_path))
 
