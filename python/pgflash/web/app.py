@@ -341,7 +341,13 @@ class _ManyServers(_Site):
 
     def facts(self) -> dict[str, metrics.Facts]:
         self._fleet.asked()
-        return {one.server.name: _facts_of(one) for one in self._fleet.view.members}
+        view = self._fleet.view
+        rows = {one.name: one for one in view.fleet.members}
+        return {
+            name: replace(_facts_of(one), member=rows.get(name))
+            for one in view.members
+            for name in [one.server.name]
+        }
 
 
 #: The number of a server's pages in the menu.

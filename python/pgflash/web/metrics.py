@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from pgflash.model.fleet import LEADING, FleetMember
 from pgflash.model.live import LiveServer, Reading
 
 OPENMETRICS = "application/openmetrics-text"
@@ -53,6 +54,8 @@ class Facts:
     waited_s: Mapping[str, float]
     viewers: int
     cpu_s: float
+    #: Its row among several servers.
+    member: FleetMember | None = None
 
 
 #: The data of a server that is not being read.
@@ -183,6 +186,10 @@ def _one(
 
 def _reading(value: Callable[[Reading], float | None]) -> Callable[[Facts], float | None]:
     return lambda facts: None if facts.reading is None else value(facts.reading)
+
+
+def _member(value: Callable[[FleetMember], float | None]) -> Callable[[Facts], list[Point]]:
+    return _one(lambda facts: None if facts.member is None else value(facts.member))
 
 
 def _flows(value: Callable[[Reading, str], float]) -> Callable[[Facts], Iterator[Point]]:
@@ -319,6 +326,9 @@ _POINTS: Mapping[str, Callable[[Facts], Iterable[Point]]] = {
     "pgflash_request_wait_seconds": _flows(lambda one, name: one.flows[name].time_ms / 1000),
     "pgflash_read_latency_seconds": _reads,
     "pgflash_wal_sync_latency_seconds": _syncs,
+    "pgflash_leading": _member(lambda one: float(one.role in LEADING) if one.role else None),
+    "pgflash_replication_lag_bytes": _member(lambda one: one.lag_bytes),
+    "pgflash_cache_warmth_ratio": _member(lambda one: one.warmth),
     "pgflash_cache_mode": _modes,
     "pgflash_cache_saved_seconds": _saved("saved_ms", 1000),
     "pgflash_cache_saved_ratio": _saved("saved_share", 1),
@@ -412,6 +422,24 @@ METRICS = (
         kind=Kind.HISTOGRAM,
         unit="seconds",
         help="Duration of syncs of the WAL.",
+    ),
+    Metric(
+        name="pgflash_leading",
+        kind=Kind.GAUGE,
+        help="1 while the server leads the others, else 0; only if several are watched.",
+    ),
+    Metric(
+        name="pgflash_replication_lag_bytes",
+        kind=Kind.GAUGE,
+        unit="bytes",
+        help="WAL of the leader that a standby has not replayed; only if several are watched.",
+    ),
+    Metric(
+        name="pgflash_cache_warmth_ratio",
+        kind=Kind.GAUGE,
+        unit="ratio",
+        help="Share of the list of cached blocks that is in the server's cache, from 0 to 1; only "
+        "if several are watched.",
     ),
     Metric(
         name="pgflash_collector_viewers",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pgflash.model.fleet import FleetMember
 from pgflash.model.live import Flow, LiveServer, Reading
 from pgflash.web.metrics import METRICS, OPENMETRICS, TEXT, Facts, Kind, accepted
 from pgflash.web.metrics import render as render_as
@@ -124,7 +125,8 @@ def test_the_text_keeps_the_rules_and_says_what_was_read() -> None:
 
 
 def test_every_metric_is_there_if_it_is_known() -> None:
-    text = render(FACTS)
+    standby = FleetMember(name="", address="", role="replica", lag_bytes=1, warmth=0.5)
+    text = render(replace(FACTS, member=standby))
     unknown = {metric.name for metric in METRICS if f"# TYPE {metric.name} " not in text}
     assert unknown == {"pgflash_cache_write_budget_left_bytes"}
 
@@ -172,6 +174,21 @@ def test_several_servers_are_told_apart_by_a_label() -> None:
         assert found[name] == apart
     assert promtool_complaints(render_as({'db"1': FACTS, "db2": silent}, TEXT)) == ""
     assert parsed(render_as({}, OPENMETRICS)) == {"pgflash_collector_cpu_seconds_total": {"": 0}}
+
+
+def test_several_servers_say_who_leads_who_lags_and_who_is_warm() -> None:
+    leader = FleetMember(name="db1", address="", role="leader")
+    standby = FleetMember(name="db2", address="", role="replica", lag_bytes=4096, warmth=0.75)
+    silent = FleetMember(name="db3", address="", role="", problem="it does not answer")
+    found = parsed(
+        render_as(
+            {one.name: replace(FACTS, member=one) for one in (leader, standby, silent)}, OPENMETRICS
+        )
+    )
+    assert found["pgflash_leading"] == {'member="db1"': 1, 'member="db2"': 0}
+    assert found["pgflash_replication_lag_bytes"] == {'member="db2"': 4096}
+    assert found["pgflash_cache_warmth_ratio"] == {'member="db2"': 0.75}
+    assert "pgflash_leading" not in parsed(render(FACTS))
 
 
 def test_what_is_odd_in_a_label_is_escaped() -> None:
