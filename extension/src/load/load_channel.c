@@ -11,9 +11,11 @@
  * The launcher of the snapshots sends a visitor into their database from time
  * to time. If the list there is not the one that this server has loaded or
  * stored last, the visitor gives it to the loader (load_list.c). Otherwise, on
- * a primary, it stores what is cached now. The first visit after a start stores
- * nothing, and nothing is stored while a stored list is being loaded: the list
- * of a warm cache is not replaced by that of a cold one.
+ * a primary, it stores what is cached now. The list of a warm cache is not
+ * replaced by that of a cold one: the first visit after a start stores nothing,
+ * nothing is stored while a stored list is being loaded, and a list that has
+ * more than twice the blocks that are cached now is loaded once more before it
+ * is replaced.  After that, the blocks that are missing are gone for good.
  *
  * Nothing in the table is trusted. A list of another cluster is ignored, and so
  * are rows that cannot be of any file. All others name files and blocks to
@@ -61,8 +63,14 @@ typedef struct Shared
 {
 	/* The list that was loaded or stored last; 0: none. */
 	pg_atomic_uint64 seen;
+	/* Its blocks. */
+	pg_atomic_uint64 blocks;
+	/* The list that was loaded once more, since most of it was lost; or 0. */
+	pg_atomic_uint64 again;
 	/* There has been a visit since the server started. */
 	pg_atomic_uint32 visited;
+	/* Invalid rows of the last list. */
+	pg_atomic_uint32 invalid;
 } Shared;
 
 static Shared *shared;
@@ -115,6 +123,7 @@ typedef struct Parts
 	uint32 count;
 	uint32 room;
 	uint32 invalid; /* rows that were left out */
+	uint64 blocks;
 	uint64 bytes;
 } Parts;
 
@@ -149,6 +158,7 @@ take(Parts *parts, HeapTuple row)
 	memcpy(bitmap, next->bitmap, next->part.size);
 	next->bitmap = bitmap;
 	parts->count++;
+	parts->blocks += next->part.blocks;
 	parts->bytes += sizeof(*next) + next->part.size;
 }
 
@@ -200,11 +210,14 @@ load(const char *schema, const StoredHead *head)
 	if (parts.bytes >= LIST_BYTES_MAX)
 		ereport(LOG, (errmsg("pgflash: the stored list of cached blocks is too "
 		                     "long, loading its hottest part")));
-	if (parts.invalid > 0)
+	/* The next lists have the same rows: logged once. */
+	if (pg_atomic_exchange_u32(&shared->invalid, parts.invalid) == 0 &&
+	    parts.invalid > 0)
 		ereport(LOG, (errmsg("pgflash: ignoring %u invalid rows of the stored "
 		                     "list of cached blocks",
 		                     parts.invalid)));
 	load_list_replace(parts.parts, parts.count, head->taken_at, head->number);
+	pg_atomic_write_u64(&shared->blocks, parts.blocks);
 }
 
 /* ---- a visit ------------------------------------------------------------- */
@@ -215,7 +228,10 @@ is_loaded(uint64 number)
 {
 	LoadList list;
 
-	return load_list_get(&list) && list.stored == number;
+	if (!load_list_get(&list) || list.stored != number)
+		return false;
+	pg_atomic_write_u64(&shared->blocks, list.blocks);
+	return true;
 }
 
 /* Is a stored list being loaded? */
@@ -239,13 +255,53 @@ may_store(void)
 	       strcmp(bridge_mode(&reason), "offline") != 0;
 }
 
+/* Is the stored list to be loaded once more before it is replaced? */
+static bool
+must_load_again(const StoredHead *head)
+{
+	LoadList list;
+
+	if (!head->is_ours ||
+	    bridge_used_slots() >= pg_atomic_read_u64(&shared->blocks) / 2)
+	{
+		pg_atomic_write_u64(&shared->again, 0);
+		return false;
+	}
+	if (load_list_get(&list) && list.stored == head->number &&
+	    list.state == LOAD_CANCELLED)
+		return false;
+	return pg_atomic_exchange_u64(&shared->again, head->number) != head->number;
+}
+
+/* Store what is cached, or load what was lost. */
+static void
+store(const char *schema, const StoredHead *head)
+{
+	uint64 blocks = pg_atomic_read_u64(&shared->blocks);
+	uint64 number;
+
+	if (must_load_again(head))
+	{
+		ereport(LOG, (errmsg("pgflash: most of the stored list of cached "
+		                     "blocks is not cached any more, loading it")));
+		load(schema, head);
+		return;
+	}
+	number = load_channel_store(schema, head, &blocks);
+	pg_atomic_write_u64(&shared->blocks, blocks);
+	if (number != 0)
+		pg_atomic_write_u64(&shared->seen, number);
+	ereport(DEBUG1,
+	        (errmsg_internal("pgflash: the stored list of cached blocks %s",
+	                         number != 0 ? "was written" : "was not written")));
+}
+
 void
 load_channel_visit(void)
 {
 	const char *schema;
 	StoredHead head;
 	bool first;
-	uint64 number;
 
 	Assert(shared != NULL);
 	schema = quote_identifier(get_namespace_name(catalog_schema()));
@@ -259,14 +315,7 @@ load_channel_visit(void)
 		pg_atomic_write_u64(&shared->seen, head.number);
 	}
 	else if (!first && may_store())
-	{
-		number = load_channel_store(schema, &head);
-		if (number != 0)
-			pg_atomic_write_u64(&shared->seen, number);
-		ereport(DEBUG1, (errmsg_internal(
-							"pgflash: the stored list of cached blocks %s",
-							number != 0 ? "was written" : "was not written")));
-	}
+		store(schema, &head);
 	else
 		ereport(DEBUG1, (errmsg_internal("pgflash: the stored list of cached "
 		                                 "blocks stays as it is")));
@@ -300,7 +349,10 @@ start(void *memory)
 {
 	shared = memory;
 	pg_atomic_init_u64(&shared->seen, 0);
+	pg_atomic_init_u64(&shared->blocks, 0);
+	pg_atomic_init_u64(&shared->again, 0);
 	pg_atomic_init_u32(&shared->visited, 0);
+	pg_atomic_init_u32(&shared->invalid, 0);
 }
 
 static void

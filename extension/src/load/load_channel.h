@@ -38,9 +38,11 @@ extern void load_channel_visit(void);
 
 /*
  * Store what is cached, within the WAL budget, by SPI; returns the number of
- * the new list, or 0 if nothing was written.
+ * the new list, or 0 if nothing was written. Changes the number of the stored
+ * list's blocks, which is at least the old one if the budget was used up.
  */
-extern uint64 load_channel_store(const char *schema, const StoredHead *before);
+extern uint64 load_channel_store(const char *schema, const StoredHead *before,
+                                 uint64 *blocks);
 
 /*
  * An error unless a query's first columns have these types: the owner of a

@@ -8,8 +8,8 @@
  * the WAL budget is used up. What is left differs the next time, too.
  *
  * The budget is that of an hour. What is left of it is stored with the list,
- * and grows with the time since then. The WAL of this process is counted while
- * it compares and writes, full pages included.
+ * and grows with the time since then. All WAL of this process counts, full
+ * pages included.
  *
  * If nothing has changed, nothing is written.
  *
@@ -22,6 +22,7 @@
 #include "executor/instrument.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -129,9 +130,13 @@ alike(Datum new_bitmap, Datum old_bitmap)
 	return different * ALIKE <= blocks;
 }
 
-/* Store what a row of the comparison says; returns whether it wrote. */
+/*
+ * Store what a row of the comparison says; returns whether it wrote, and adds
+ * the row's blocks.
+ */
 static bool
-store_row(const Statements *statements, HeapTuple row, TupleDesc columns)
+store_row(const Statements *statements, HeapTuple row, TupleDesc columns,
+          uint64 *blocks)
 {
 	Datum values[LIST_COLUMNS + 1];
 	char nulls[LIST_COLUMNS + 1];
@@ -144,6 +149,10 @@ store_row(const Statements *statements, HeapTuple row, TupleDesc columns)
 		values[i] = SPI_getbinval(row, columns, i + 1, &is_null);
 		nulls[i] = is_null ? 'n' : ' ';
 	}
+	if (nulls[LIST_BITMAP] != 'n')
+		*blocks += pg_popcount(
+			VARDATA_ANY(DatumGetByteaPP(values[LIST_BITMAP])),
+			(int) VARSIZE_ANY_EXHDR(DatumGetByteaPP(values[LIST_BITMAP])));
 	if (nulls[LIST_BITMAP] == 'n')
 		plan = statements->remove;
 	else if (nulls[OLD_BITMAP] == 'n')
@@ -161,13 +170,14 @@ store_row(const Statements *statements, HeapTuple row, TupleDesc columns)
  * written.
  */
 static bool
-store_rows(const char *schema, int64 left_bytes, uint64 *wal_bytes_out)
+store_rows(const char *schema, int64 left_bytes, uint64 *blocks)
 {
 	MemoryContext batch = AllocSetContextCreate(
 		CurrentMemoryContext, "pgflash stored list", ALLOCSET_DEFAULT_SIZES);
 	Statements statements = prepare(schema);
-	uint64 begin = pgWalUsage.wal_bytes;
 	Portal cursor;
+	uint64 seen_blocks = 0;
+	bool complete = false;
 	bool more = true;
 	bool written = false;
 
@@ -190,12 +200,14 @@ store_rows(const char *schema, int64 left_bytes, uint64 *wal_bytes_out)
 		load_channel_check_types(row_types, OLD_BITMAP + 1);
 		rows = SPI_tuptable;
 		count = SPI_processed;
-		more = count > 0;
+		complete = count == 0;
+		more = !complete;
 		before = MemoryContextSwitchTo(batch);
 		for (uint64 i = 0; i < count && more; i++)
 		{
-			written |= store_row(&statements, rows->vals[i], rows->tupdesc);
-			more = (int64) (pgWalUsage.wal_bytes - begin) < left_bytes;
+			written |= store_row(&statements, rows->vals[i], rows->tupdesc,
+			                     &seen_blocks);
+			more = (int64) pgWalUsage.wal_bytes < left_bytes;
 		}
 		MemoryContextSwitchTo(before);
 		MemoryContextReset(batch);
@@ -203,7 +215,7 @@ store_rows(const char *schema, int64 left_bytes, uint64 *wal_bytes_out)
 	}
 	SPI_cursor_close(cursor);
 	MemoryContextDelete(batch);
-	*wal_bytes_out = pgWalUsage.wal_bytes - begin;
+	*blocks = complete ? seen_blocks : Max(*blocks, seen_blocks);
 	return written;
 }
 
@@ -239,21 +251,21 @@ draw_number(void)
 }
 
 uint64
-load_channel_store(const char *schema, const StoredHead *before)
+load_channel_store(const char *schema, const StoredHead *before, uint64 *blocks)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	int64 left_bytes = left_now(before, now);
 	uint64 number = draw_number();
-	uint64 wal_bytes = 0;
 	Oid head_types[] = { INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID };
 	Datum values[4];
 
-	if (left_bytes <= 0 || !store_rows(schema, left_bytes, &wal_bytes))
+	if (left_bytes <= 0 || !store_rows(schema, left_bytes, blocks))
 		return 0;
 	values[0] = Int64GetDatum((int64) number);
 	values[1] = Int64GetDatum((int64) GetSystemIdentifier());
 	values[2] = TimestampTzGetDatum(now);
-	values[3] = Int64GetDatum(left_bytes - (int64) wal_bytes - HEAD_WAL_BYTES);
+	values[3] = Int64GetDatum(left_bytes - (int64) pgWalUsage.wal_bytes -
+	                          HEAD_WAL_BYTES);
 	SPI_execute_with_args(
 		psprintf(
 			"insert into %s.pgflash_stored_list_head (list_number, "
