@@ -22,11 +22,13 @@ def create_standby(
     *,
     settings: Mapping[str, str] | None = None,
     name: str = "standby",
+    start: bool = True,
 ) -> CachedServer:
-    """Return a started standby of a server, with a cache file of its own."""
+    """Return a standby of a server, with a cache file of its own, started unless told otherwise."""
     cached = create_copy(cluster, primary, settings=settings, name=name)
     (cached.server.data / "standby.signal").touch()
-    cached.start()
+    if start:
+        cached.start()
     return cached
 
 

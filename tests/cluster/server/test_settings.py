@@ -20,7 +20,7 @@ from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import REPOSITORY, ClusterFactory
 from support.patience import eventually
-from support.shim import compile_shim
+from support.shim import FULL_FLASH, compile_shim
 
 FOREIGN_TEXT = b"somebody's only copy of something"
 
@@ -283,30 +283,7 @@ def test_a_cache_file_of_another_running_server_is_refused(
 
 
 def test_a_full_disk_is_refused_and_the_space_given_back(stopped: Server, flash: Path) -> None:
-    shim = compile_shim(
-        stopped.base,
-        "full-disk",
-        """
-        #include <errno.h>
-        #include <fcntl.h>
-        #include <stdio.h>
-        #include <string.h>
-        #include <unistd.h>
-        int posix_fallocate(int fd, off_t offset, off_t size)
-        {
-            char link[64];
-            char path[4096] = "";
-
-            snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-            if (readlink(link, path, sizeof(path) - 1) < 0)
-                return EIO;
-            /* As far as there is room; not at all elsewhere than on "flash". */
-            if (ftruncate(fd, strstr(path, "/flash/cache") ? size / 2 : offset + size) != 0)
-                return EIO;
-            return strstr(path, "/flash/cache") ? ENOSPC : 0;
-        }
-        """,
-    )
+    shim = compile_shim(stopped.base, "full-disk", FULL_FLASH)
     stopped.stop()
     stopped.configure(settings(flash / "cache", "32MB"))
     stopped.start({"LD_PRELOAD": str(shim)})
