@@ -102,12 +102,11 @@ count_of(FcCounter counter)
 static void
 test_size(void)
 {
-	OK(fc_staging_pages_for(64) == 8 && fc_staging_pages_for(65535) == 8 &&
-	       fc_staging_pages_for(65536) == 16 &&
-	       fc_staging_pages_for(131072) == 32 &&
-	       fc_staging_pages_for(10000000) == 1024 &&
-	       fc_staging_pages_for(1ULL << 32) == 1024,
-	   "a page for 4096 slots, in powers of 2 from 8 to 1024");
+	OK(fc_staging_pages_for(64) == 32 && fc_staging_pages_for(262143) == 32 &&
+	       fc_staging_pages_for(262144) == 64 &&
+	       fc_staging_pages_for(524288) == 128 &&
+	       fc_staging_pages_for(1ULL << 30) == 1024,
+	   "a page for 4096 slots, in powers of 2 from 32 to 1024");
 }
 
 static void

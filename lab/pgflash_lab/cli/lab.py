@@ -233,9 +233,9 @@ def report_command(*, run: str, output: Path | None, root: Path) -> None:
 )
 @runs_option
 def export_command(*, run: str, output: Path | None, root: Path) -> None:
-    """Write RUN (an id, "latest", or a path) as one file that can be sent.
+    """Write RUN as one file that can be sent.
 
-    It has the run, its results and its reports: what was measured, the devices' and the machine's
+    RUN is an id, "latest", or a path. The file has the run, its results and its reports: what was measured, the devices' and the machine's
     models, no names of machines or users.
     """
     say(f"Run: {api.lab_export(run, output=output, store=root)}")

@@ -270,7 +270,7 @@ complete -c pgflash -n '__pgflash_at pgflash fleet tag' -l patroni-ca -x -a '(__
 complete -c pgflash -n '__pgflash_at pgflash fleet tag' -l patroni-cert -x -a '(__fish_complete_path)' -d 'Certificate to show to Patroni, if it asks for one.'
 complete -c pgflash -n '__pgflash_at pgflash fleet tag' -l patroni-key -x -a '(__fish_complete_path)' -d 'Key of this certificate.'
 complete -c pgflash -n '__pgflash_at pgflash fleet tag' -l help -d 'Show help.'
-complete -c pgflash -n '__pgflash_at pgflash lab' -a export -d 'Write RUN (an id, "latest", or a path) as one file that can be sent.'
+complete -c pgflash -n '__pgflash_at pgflash lab' -a export -d 'Write RUN as one file that can be sent.'
 complete -c pgflash -n '__pgflash_at pgflash lab' -a list -d 'List the scenarios, their presets and parameters.'
 complete -c pgflash -n '__pgflash_at pgflash lab' -a paper -d 'Show a run beside the paper that it follows.'
 complete -c pgflash -n '__pgflash_at pgflash lab' -a predict -d 'Compare the model\'s predictions with what runs measured.'

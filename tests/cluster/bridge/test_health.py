@@ -147,9 +147,13 @@ def test_a_device_slower_than_the_disk_is_bypassed_until_it_recovers(
     cached = make_cached(
         cluster,
         pgflash_install,
-        **{"pgflash.read_deadline": "10s", "pgflash.verify": "off", "io_method": "sync"}
-        if pgflash_install.major >= 18
-        else {"pgflash.read_deadline": "10s", "pgflash.verify": "off"},
+        **{
+            "pgflash.read_deadline": "10s",
+            "pgflash.verify": "off",
+            # Each of the disk's reads is one of a single block.
+            "pgflash.fill_neighbours": "off",
+        },
+        **({"io_method": "sync"} if pgflash_install.major >= 18 else {}),
     )
     assert eventually(lambda: hits_of_reading(cached, range(500)) > 350)
     cached.emulator.on()
