@@ -235,8 +235,8 @@ def report_command(*, run: str, output: Path | None, root: Path) -> None:
 def export_command(*, run: str, output: Path | None, root: Path) -> None:
     """Write RUN as one file that can be sent.
 
-    RUN is an id, "latest", or a path. The file has the run, its results and its reports: what was measured, the devices' and the machine's
-    models, no names of machines or users.
+    RUN is an id, "latest", or a path.  The file has the run, its results and its reports: what was
+    measured, the devices' and the machine's models, no names of machines or users.
     """
     say(f"Run: {api.lab_export(run, output=output, store=root)}")
 
