@@ -300,13 +300,15 @@ def _cost(trial: _Trial, notes: _Notes, cost: ListCost | None) -> dict[str, floa
     if cost is None:
         return facts
     every_s = trial.parameters.list_s
-    return facts | {
+    facts |= {
         "list_every_s": float(every_s),
-        "list_cpu_s": cost.cpu_s,
         "list_wal_bytes": float(cost.wal_bytes),
-        "list_cpu_share": cost.cpu_s / every_s / (server_s / elapsed_s),
         "list_wal_share": cost.wal_bytes / every_s / (wal_bytes / elapsed_s),
     }
+    if cost.cpu_s is not None:
+        facts["list_cpu_s"] = cost.cpu_s
+        facts["list_cpu_share"] = cost.cpu_s / every_s / (server_s / elapsed_s)
+    return facts
 
 
 def _result(

@@ -49,7 +49,8 @@ _LOOK_S = 0.002
 class ListCost:
     """What a list has cost the leader."""
 
-    cpu_s: float
+    #: None: the process ended before it was seen, as it may on a busy machine.
+    cpu_s: float | None
     #: By the server's own count.
     wal_bytes: int
 
@@ -111,7 +112,7 @@ def _store(leader: PatroniMember) -> ListCost:
     with leader.connect(DATABASE) as connection:
         if not wait_until(look, _WAIT_S, every_s=_LOOK_S):
             raise MeasureError(f"{leader.name} has stored no list for {_WAIT_S:g} s")
-    return ListCost(cpu_s=max(spent.values(), default=0.0), wal_bytes=found[0][0])
+    return ListCost(cpu_s=max(spent.values(), default=0.0) or None, wal_bytes=found[0][0])
 
 
 def _ask(member: PatroniMember, query: str) -> list[tuple[float]]:
