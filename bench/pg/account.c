@@ -46,7 +46,6 @@ Runtime runtime;
 int setting_verify = VERIFY_OFF;
 int setting_read_deadline_ms = 5000;
 bool setting_fill_neighbours = true;
-bool setting_fill_neighbours = true;
 bool setting_account;
 
 static uint32_t wait_event;

@@ -95,6 +95,40 @@ test_nothing_wanted_goes(void)
 }
 
 static void
+test_spare(void)
+{
+	unsigned spare = 0;
+	unsigned hot = 0;
+	FcFile third;
+
+	begin(&fc_replacement_gittins);
+	for (uint32_t block = 0; block < 2 * SLOTS; block++)
+		spare += load(&other, block, FC_HEAT_SPARE);
+	OK(spare == SLOTS && served(&other, SLOTS) == SLOTS,
+	   "a spare block takes a way that is free");
+	rig_close(&rig);
+
+	begin(&fc_replacement_gittins);
+	third = entered(&rig, 300);
+	for (uint32_t block = 0; block < SLOTS; block++)
+		MUST(load(&other, block, 0));
+	for (int round = 0; round < ROUNDS; round++)
+	{
+		for (uint32_t block = 0; block < SLOTS / 2; block++)
+			(void) put(&rig, &wanted, block);
+	}
+	spare = 0;
+	for (uint32_t block = 0; block < SLOTS; block++)
+		spare += load(&third, block, FC_HEAT_SPARE);
+	for (uint32_t block = 0; block < SLOTS; block++)
+		hot += load(&third, block, FC_HEATS - 1);
+	OK(spare == 0 && hot > 0,
+	   "and no other, where a hot one finds %u of %d that nobody reads", hot,
+	   SLOTS);
+	rig_close(&rig);
+}
+
+static void
 test_queries_come_first(void)
 {
 	begin(&fc_replacement_gittins);
@@ -127,6 +161,7 @@ main(void)
 {
 	test_room();
 	test_nothing_wanted_goes();
+	test_spare();
 	test_queries_come_first();
 	test_changes();
 	return tap_done();

@@ -55,8 +55,8 @@ CREATE FUNCTION pgflash_snapshot() RETURNS bigint
 AS 'MODULE_PATHNAME', 'pgflash_snapshot'
 LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER;
 
--- What writes the tables writes them as the extension's owner, with triggers off: they would
--- run with the rights of the caller.  So nothing is left to foreign keys, which are triggers.
+-- What writes the tables writes them as the extension's owner, with others' triggers off: they
+-- would run with the rights of the caller.  So nothing is left to foreign keys, which are triggers.
 CREATE FUNCTION pgflash_snapshot_drop(before timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET session_replication_role = replica

@@ -12,9 +12,10 @@
  *	- all of it is a security-restricted operation, like an index build: code
  *	  that runs in it cannot change to another role.
  *
- * Triggers on our tables do not fire: session_replication_role is replica.  A
- * user who was granted all rights on all tables of a schema could create such
- * triggers.
+ * Of the triggers on our tables only our own fires (replicated.c):
+ * session_replication_role is replica.  A user who was granted all rights on
+ * all tables of a schema could create others, but only the tables' owner can
+ * have them fire nevertheless.
  *
  * The owner of a database may set parameters for it (ALTER DATABASE ... SET),
  * which apply to a worker as to any session.  Those that would make its work
