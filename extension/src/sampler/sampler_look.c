@@ -116,10 +116,12 @@ known_type(uint32 place, int pid, TimestampTz start)
 
 	if (entry->pid != pid || entry->start != start)
 	{
-		entry->pid = pid;
-		entry->start = start;
-		entry->type = SAMPLER_TYPE_WORKER;
-		(void) sampler_type_of_worker(pid, &entry->type);
+		uint8 type;
+
+		/* A process can run before the postmaster has stored its pid. */
+		if (!sampler_type_of_worker(pid, &type))
+			return SAMPLER_TYPE_WORKER;
+		*entry = (Known){ .pid = pid, .start = start, .type = type };
 	}
 	return entry->type;
 }
@@ -237,12 +239,16 @@ sampler_session(uint32 place, SamplerSession *session)
 	if (session->pid != pid)
 		return SAMPLER_ABSENT;
 
-	session->type =
-		type == B_BG_WORKER ? known_type(place, pid, start) : (uint8) type;
 	session->wait_event = proc->wait_event_info;
 	session->leader_pid = leader != NULL ? leader->pid : 0;
 	if (session->leader_pid == pid)
 		session->leader_pid = 0;
+	if (type != B_BG_WORKER)
+		session->type = (uint8) type;
+	else if (session->leader_pid != 0)
+		session->type = SAMPLER_TYPE_PARALLEL;
+	else
+		session->type = known_type(place, pid, start);
 	session->idle = is_idle(session->type, session->state, session->wait_event);
 	return SAMPLER_PRESENT;
 }

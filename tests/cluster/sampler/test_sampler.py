@@ -5,19 +5,21 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from pgflash_lab.account import make_server_dir
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cached import process_titles
 from support.cluster import ClusterFactory
 from support.patience import eventually
 from support.sampled import Row, repeating, rows, sampler, seen_by, sleeping, working
+from support.shim import compile_shim
 from support.waits import WAITS_OF_CLIENTS
 
 #: Differences between major versions are tested on each of them; the sampler's own cadence and ring
@@ -25,6 +27,21 @@ from support.waits import WAITS_OF_CLIENTS
 every_major = pytest.mark.extension
 
 RATE_HZ = 50
+#: A postmaster that stores the pid of a process when that has long been running.
+SLOW_FORK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+pid_t fork(void)
+{
+    pid_t (*real)(void) = dlsym(RTLD_NEXT, "fork");
+    pid_t pid = real();
+
+    if (pid > 0)
+        usleep(200000);
+    return pid;
+}
+"""
 SETTINGS = {"pgflash.sample_rate": str(RATE_HZ), "compute_query_id": "on"}
 
 
@@ -207,8 +224,8 @@ def test_an_idle_session_is_counted_and_has_no_row(server: Server) -> None:
     assert idle[0]["most"] > 10
 
 
-@every_major
-def test_a_parallel_worker_names_its_leader(server: Server) -> None:
+def napping_in_parallel(server: Server) -> AbstractContextManager[int]:
+    """A session whose only parallel worker sleeps; its pid."""
     forced = rows(
         server,
         "select name from pg_settings"
@@ -216,10 +233,15 @@ def test_a_parallel_worker_names_its_leader(server: Server) -> None:
     )[0]["name"]
     rows(
         server,
-        "create function nap() returns int parallel safe language plpgsql"
+        "create or replace function nap() returns int parallel safe language plpgsql"
         " as 'begin perform pg_sleep(600); return 1; end'",
     )
-    with sleeping(server, "select nap()", setup=f"set {forced} = on") as leader:
+    return sleeping(server, "select nap()", setup=f"set {forced} = on")
+
+
+@every_major
+def test_a_parallel_worker_names_its_leader(server: Server) -> None:
+    with napping_in_parallel(server) as leader:
         naps = "select 1 as one from pgflash_active_sessions where leader_pid = %s"
         assert eventually(lambda: bool(rows(server, f"{naps} and wait_event = 'PgSleep'", leader)))
         looks_until(server, leader, "ExecuteGather")
@@ -243,6 +265,22 @@ def test_a_parallel_worker_names_its_leader(server: Server) -> None:
             "query_id": of_leader["query_id"],
         }
     ]
+
+
+@every_major
+def test_a_worker_has_its_type_though_the_postmaster_stores_its_pid_late(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = cluster(install=pgflash_install, preload="pgflash", settings=SETTINGS, start=False)
+    shim = compile_shim(make_server_dir(server.base / "shim"), "fork", SLOW_FORK)
+    server.start({"LD_PRELOAD": str(shim)})
+    rows(server, "create extension pgflash")
+    types = "select backend_type from pgflash_active_sessions where leader_pid = %s"
+    with napping_in_parallel(server) as leader:
+        assert eventually(lambda: len(rows(server, types, leader)) > RATE_HZ)
+    assert {row["backend_type"] for row in rows(server, types, leader)} == {"parallel worker"}
+    unnamed = "select processes from pgflash_backend_cpu where backend_type = %s and processes > 0"
+    assert eventually(lambda: not rows(server, unnamed, "background worker"))
 
 
 @every_major
