@@ -197,15 +197,15 @@ def test_a_hit_ratio_that_collapses_is_alerted(rig: Rig, watch: Watch) -> None:
     def hits_prevail() -> bool:
         rig.world.check()
         view = rig.cached.view()
-        return bool(view["hits"] > 20 * view["misses"] > 0 and view["hits"] > 20_000)
+        # Scans of large tables miss: they do not fill, unless I/O workers share them.
+        return bool(view["hits"] > 4 * view["misses"] > 0 and view["hits"] > 20_000)
 
     assert eventually(hits_prevail)
     assert "PgflashHitRatioCollapsed" not in watch.receiver.received
 
     def has_collapsed() -> bool:
-        with rig.cached.server.connect() as session:
-            session.execute("select pgflash_cache_clear()")
-        rig.world.check()
+        rig.world.run("select pgflash_cache_clear()")
+        rig.world.run("select count(pad) from {name}", name="ballast")
         return "PgflashHitRatioCollapsed" in watch.receiver.received
 
     assert eventually(has_collapsed)
