@@ -52,6 +52,17 @@ select spcname, spcoptions from pg_catalog.pg_tablespace where spcname <> 'pg_gl
  order by spcname
 """
 
+#: Those that include the extension's tables, or would once it is created.
+_PUBLICATIONS = """
+select p.pubname
+  from pg_catalog.pg_publication p
+ where p.puballtables
+    or exists (select from pg_catalog.pg_publication_namespace n
+                 join pg_catalog.pg_extension e on e.extnamespace = n.pnnspid
+                where n.pnpubid = p.oid and e.extname = 'pgflash')
+ order by 1
+"""
+
 #: A standby writes no WAL of its own.
 _CHECKPOINTS = """
 select {timed}, {requested},
@@ -82,6 +93,7 @@ def read_server(connection: Connection) -> ServerSettings:
     with said("read the server's settings"):
         rows = connection.execute(_SETTINGS, (_NAMES,)).fetchall()
         tablespaces = connection.execute(_TABLESPACES).fetchall()
+        publications = connection.execute(_PUBLICATIONS).fetchall()
         remote, hidden = connection.execute(_REMOTE).fetchone() or (0, 0)
     return ServerSettings(
         version_num=connection.info.server_version,
@@ -91,6 +103,7 @@ def read_server(connection: Connection) -> ServerSettings:
             TablespaceSettings(name=str(name), options=_options(options))
             for name, options in tablespaces
         ),
+        publications=tuple(str(name) for (name,) in publications),
         checkpoints=_read_checkpoints(connection),
         standbys=read_standbys(connection),
         remote_sessions=None if hidden and not remote else int(remote),

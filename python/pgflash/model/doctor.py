@@ -138,6 +138,8 @@ class ServerSettings:
     #: Units of the settings that have one: "8kB", "ms".
     units: Mapping[str, str] = field(default_factory=dict)
     tablespaces: tuple[TablespaceSettings, ...] = ()
+    #: Publications of this database that include the extension's tables, or would include them.
+    publications: tuple[str, ...] = ()
 
     #: None: they may not be seen.
     checkpoints: Checkpoints | None = None

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from pgflash.collect.server_settings import read_server
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
@@ -96,3 +97,21 @@ def test_without_the_trigger_they_collide(
     subscribe(publisher, subscriber)
     assert eventually(lambda: 'constraint "pgflash_snapshots_pkey"' in subscriber.log_text())
     unsubscribe(subscriber)
+
+
+def test_publications_that_include_its_tables_are_known_to_doctor(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = cluster(install=pgflash_install, settings={"wal_level": "logical"})
+    with server.connect() as session:
+        session.execute("create schema other")
+        session.execute("create table item (n int primary key)")
+        session.execute("create publication one_table for table item")
+        session.execute("create publication public_tables for tables in schema public")
+        session.execute("create publication other_tables for tables in schema other")
+        assert read_server(session).publications == ()
+        session.execute("create extension pgflash")
+        assert read_server(session).publications == ("public_tables",)
+        session.execute("drop extension pgflash")
+        session.execute("create publication everything for all tables")
+        assert read_server(session).publications == ("everything",)

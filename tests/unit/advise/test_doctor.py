@@ -455,6 +455,8 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("wal-init-zero", device(file_system="btrfs"), Outcome.NOTE, "wal_recycle = off"),
     ("wal-init-zero", server(wal_init_zero="off"), Outcome.NOTE, "wal_init_zero = on"),
     ("checksums", server(data_checksums="off"), Outcome.WARNING, "pg_checksums --enable"),
+    ("publications", replace(SOUND, server=replace(SERVER, publications=("all",))), Outcome.NOTE,
+     "CREATE EXTENSION pgflash"),
 ]  # fmt: skip
 
 
@@ -717,7 +719,7 @@ def test_without_the_machine_only_the_server_is_checked_and_it_is_said() -> None
     assert "it is elsewhere" in machine.sentence
     assert {one.rule for one in found} == {
         "cache-views", "machine", "checksums", "io-method", "wal-init-zero", "random-page-cost",
-        "effective-io-concurrency", "max-wal-size",
+        "effective-io-concurrency", "max-wal-size", "publications",
     }  # fmt: skip
 
 

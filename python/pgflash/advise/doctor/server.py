@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Rules about the server's own settings: asynchronous I/O, WAL files, checksums."""
+"""Rules about the server itself: asynchronous I/O, WAL files, checksums, publications."""
 
 import shlex
 from collections.abc import Iterator
@@ -140,4 +140,29 @@ def _enable_checksums(facts: DoctorFacts) -> tuple[str, ...]:
     )
 
 
-SERVER_RULES: tuple[Rule, ...] = (io_method, io_workers, wal_init_zero, checksums)
+def publications(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Check whether logical replication carries the extension's own tables."""
+    rule, names = "publications", facts.server.publications
+    if not names:
+        yield good(rule, SERVER, "No publication of this database includes pgflash's tables.")
+        return
+    one = len(names) == 1
+    subject = (
+        f"Publication {names[0]} includes" if one else f"Publications {', '.join(names)} include"
+    )
+    yield found(
+        rule,
+        Outcome.NOTE,
+        SERVER,
+        f"{subject} pgflash's tables.",
+        reason="PostgreSQL stops a subscription at a change of a table that its subscriber does "
+        "not have. Changes of pgflash's tables are ignored where the extension exists.",
+        source=postgres("Logical Replication, Publication"),
+        commands=(
+            "-- on each subscriber, in a schema of the same name, before it is created here:",
+            "CREATE EXTENSION pgflash;",
+        ),
+    )
+
+
+SERVER_RULES: tuple[Rule, ...] = (io_method, io_workers, wal_init_zero, checksums, publications)
