@@ -36,6 +36,7 @@ from psycopg.conninfo import make_conninfo
 from pgflash.errors import PgflashError
 from pgflash.waiting import wait_until
 from pgflash_lab.account import ServerError, as_server_user, make_server_dir, server_account
+from pgflash_lab.delayed_port import DelayedPort
 from pgflash_lab.leftovers import forget_memory
 from pgflash_lab.postgres import PgInstall, folder_lock
 from pgflash_lab.processes import servers_in, spawn
@@ -43,7 +44,7 @@ from pgflash_lab.processes import servers_in, spawn
 SCOPE = "fleet"
 NAMES = ("alpha", "beta", "gamma")
 
-_RAFT, _REST, _SERVER = 17001, 17101, 17201
+_RAFT, _REST, _SERVER, _DELAYED = 17001, 17101, 17201, 17301
 #: The address of a cluster is made of the process's number and of one below this.
 _NUMBERS = 32
 _POLL_S = 0.02
@@ -68,6 +69,10 @@ class ClusterPlan:
     own_parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: Data folders by the members' names; by default in the member's own folder.
     data: Mapping[str, Path] = field(default_factory=dict)
+    #: Folders of WAL outside the data folders, by the members' names.
+    wal: Mapping[str, Path] = field(default_factory=dict)
+    #: The emulated network between the servers: seconds of one way.  Clients are not behind it.
+    delay_s: float = 0.0
     #: Variables of a member's Patroni and server, by its name.
     env: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: User and password of the REST API, if it asks for them where it changes something.
@@ -94,6 +99,8 @@ class PatroniMember:
         self.config = make_server_dir(self.base / "conf.d")
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = f"{cluster.host}:{_REST + number}"
+        #: By which other members reach its server.
+        self.peer_port = _DELAYED + number if cluster.plan.delay_s else self.port
 
     def start(self) -> None:
         """Start Patroni, which makes or joins the cluster, and starts its server."""
@@ -176,6 +183,18 @@ class PatroniMember:
         with urllib.request.urlopen(self.url + path, timeout=_STOP_WAIT_S) as answer:
             return json.load(answer)
 
+    def reinitialize(self) -> None:
+        """Have its data replaced by a base backup of the leader, as `patronictl reinit` does."""
+        self.cluster.wait_for(
+            f"Patroni rebuilds {self.name}",
+            self._accepts_reinitialization,
+        )
+
+    def _accepts_reinitialization(self) -> bool:
+        with contextlib.suppress(OSError):  # Patroni has just been started
+            return not _ask(f"{self.url}/reinitialize", {"force": True}, method="POST")
+        return False
+
     def log_tail(self) -> str:
         """Return the end of its log."""
         lines = self.log_path.read_text(errors="replace").splitlines() if self.base.exists() else []
@@ -183,6 +202,7 @@ class PatroniMember:
 
     def _write_configuration(self) -> None:
         plan = self.cluster.plan
+        wal = [plan.wal[self.name]] if self.name in plan.wal else []
         restapi: dict[str, Any] = {"listen": self._rest, "connect_address": self._rest}
         if plan.login is not None:
             username, password = plan.login
@@ -210,7 +230,7 @@ class PatroniMember:
             },
             "postgresql": {
                 "listen": f"{self.host}:{self.port}",
-                "connect_address": f"{self.host}:{self.port}",
+                "connect_address": f"{self.host}:{self.peer_port}",
                 "data_dir": str(self.data),
                 "bin_dir": str(self.cluster.install.bindir),
                 "pgpass": str(self.base / "pgpass"),
@@ -219,7 +239,7 @@ class PatroniMember:
                     "replication": {"username": "replicator", "password": "p"},
                     "rewind": {"username": "rewinder", "password": "p"},
                 },
-                "basebackup": ["no-sync"],
+                "basebackup": ["no-sync", *({"waldir": str(path)} for path in wal)],
                 "parameters": {
                     "unix_socket_directories": str(self.base),
                     **plan.own_parameters.get(self.name, {}),
@@ -266,9 +286,15 @@ class PatroniCluster:
         #: No other process of the lab, and no other cluster of this one, has it.
         self.host = f"127.{64 + self._number * 4 + (pid >> 16 & 3)}.{pid >> 8 & 255}.{pid & 255}"
         self.members = [PatroniMember(self, number) for number in range(len(NAMES))]
+        self._network: list[DelayedPort] = []
 
     def start(self) -> None:
         """Start all members, and wait until two of them follow the third."""
+        if self.plan.delay_s:
+            self._network = [
+                DelayedPort(self.host, one.peer_port, to_port=one.port, delay_s=self.plan.delay_s)
+                for one in self.members
+            ]
         for member in self.members:
             member.start()
         self.wait_for("two members follow the third", self.is_whole)
@@ -345,6 +371,8 @@ class PatroniCluster:
         for member in self.members:
             member.kill()
             forget_memory(member.data)
+        for port in self._network:
+            port.close()
         with _numbers_lock:
             _free_numbers.add(self._number)
 
@@ -354,18 +382,25 @@ class PatroniCluster:
     def _request(self, path: str, body: Mapping[str, object], *, method: str) -> None:
         """Have the first member that answers change something."""
         for member in self.members:
-            asked = urllib.request.Request(
-                member.url + path, json.dumps(body).encode(), method=method
-            )
-            try:
-                with urllib.request.urlopen(asked, timeout=_STOP_WAIT_S):
-                    return
-            except urllib.error.HTTPError as error:
-                said = error.read().decode(errors="replace")
-                raise ServerError(f"Patroni refused {method} {path}: {said}") from error
-            except OSError:
-                continue
+            with contextlib.suppress(OSError):
+                refused = _ask(member.url + path, body, method=method)
+                if refused:
+                    raise ServerError(f"Patroni refused {method} {path}: {refused}")
+                return
         raise ServerError("no member of the Patroni cluster answers")
+
+
+def _ask(url: str, body: Mapping[str, object], *, method: str) -> str:
+    """Have a member change something; return why it refuses, or "".
+
+    OSError: it does not answer.
+    """
+    asked = urllib.request.Request(url, json.dumps(body).encode(), method=method)
+    try:
+        with urllib.request.urlopen(asked, timeout=_STOP_WAIT_S):
+            return ""
+    except urllib.error.HTTPError as error:
+        return error.read().decode(errors="replace") or str(error)
 
 
 def wait_for(what: str, condition: Callable[[], object], *, wait_s: float) -> None:

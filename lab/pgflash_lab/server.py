@@ -404,11 +404,7 @@ class Server:
         remove_data(self.data)
         self._copy_tree(src / "data", self.data)
         if wal_dir is not None:
-            wal = self.data / "pg_wal"
-            shutil.rmtree(wal_dir, ignore_errors=True)
-            self._copy_tree(wal, make_server_dir(wal_dir.parent / wal_dir.name))
-            shutil.rmtree(wal)
-            wal.symlink_to(wal_dir)
+            move_wal(self.data, wal_dir)
         self.log_path.unlink(missing_ok=True)
 
     # ---- helpers
@@ -531,3 +527,12 @@ def _quoted(value: str) -> str:
 
 def _tail(text: str, *, lines: int = 15) -> str:
     return "\n".join(text.strip().splitlines()[-lines:])
+
+
+def move_wal(data: Path, folder: Path) -> None:
+    """Put a stopped cluster's WAL into FOLDER, whose former content is removed."""
+    wal = data / "pg_wal"
+    shutil.rmtree(folder, ignore_errors=True)
+    copy_files("-T", "--reflink=auto", wal, make_server_dir(folder))
+    shutil.rmtree(wal)
+    wal.symlink_to(folder)

@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from pgflash_lab.attempt import CHECK_S, PREFILL_S, RESTORE_S, Lab, Measured
 from pgflash_lab.extension import require_serving
 from pgflash_lab.failover.driver import Fault, Load, Ridden, ride
 from pgflash_lab.failover.filling import fill, hurried
-from pgflash_lab.failover.fleet import running_fleet
+from pgflash_lab.failover.fleet import erase_flash, running_fleet
 from pgflash_lab.failover.ledger import Compared, compare, read_names
 from pgflash_lab.failover.model import FailoverParameters
 from pgflash_lab.failover.recovery import Moments, Seen, see
@@ -33,6 +34,7 @@ from pgflash_lab.failover.usage import (
     EndedLeader,
     FleetCpu,
     cache_use,
+    commit_wait_s,
     count,
     cpu_use,
     fleet_cpu,
@@ -63,6 +65,10 @@ class _Notes:
     #: At the promotion.
     new_leader: PatroniMember | None = None
     promoted: Counted | None = None
+    #: Of all clients together, in the time before the leader ended.
+    commit_wait_s: float = 0.0
+    #: From the start of a leader whose flash was erased until it follows the new one.
+    returned_s: float | None = None
     #: At the load's end.
     cpu_after: FleetCpu | None = None
     devices: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -141,8 +147,11 @@ def _attempt(trial: _Trial) -> Attempt:
         raise MeasureError("the leader that ended leads again")
     compared = _compared(new_leader, ridden)
     held = lab.scenario.workload.check(new_leader.conninfo(DATABASE), parameters)
+    if parameters.erased:
+        notes.returned_s = _take_back(trial)
     differed = _mismatches(trial, notes)
     facts = _facts(trial, notes, seen, compared, cost, differed)
+    facts["before_p95_ms"] = ridden.before_p95_ms()
     kept = f"{whole(compared.acknowledged)} acknowledged orders are all on the new leader"
     return _result(
         trial, notes, after, ridden.figures(parameters), watch.samples, facts, (*held, kept)
@@ -209,6 +218,7 @@ def _ride(trial: _Trial, conninfo: str, notes: _Notes, watch: Watch) -> Ridden:
     def look() -> None:
         notes.warmth = min(warmth(one) for one in trial.standbys)
         notes.leader_at_end = count(leader)
+        notes.commit_wait_s = commit_wait_s(leader, parameters.before_s)
         notes.cpu_at_end = fleet_cpu(trial.cluster)
         notes.ended = EndedLeader(
             name=leader.name, last=member_cpu(leader), killed=not parameters.planned
@@ -219,6 +229,8 @@ def _ride(trial: _Trial, conninfo: str, notes: _Notes, watch: Watch) -> Ridden:
             trial.cluster.switch_over(leader=leader.name, candidate=synchronous[0])
         else:
             leader.kill()
+            if parameters.erased:
+                erase_flash(trial.lab.folders, leader.name)
 
     def promoted(port: int) -> None:
         notes.new_leader = next(one for one in trial.cluster.members if one.port == port)
@@ -235,6 +247,20 @@ def _ride(trial: _Trial, conninfo: str, notes: _Notes, watch: Watch) -> Ridden:
     return ride(load, fault, promoted)
 
 
+def _take_back(trial: _Trial) -> float:
+    """Start the member that led, with its flash empty; return how long it takes to follow.
+
+    Without its WAL it cannot start, and Patroni goes on trying until it is told to rebuild it.
+    """
+    trial.listener.stage("taking the old leader back", expected_s=RESTORE_S)
+    begin_s = time.monotonic()
+    trial.leader.start()
+    if trial.approach.wal == "flash":
+        trial.leader.reinitialize()
+    trial.cluster.wait_for("the old leader follows", trial.cluster.is_whole)
+    return time.monotonic() - begin_s
+
+
 def _compared(new_leader: PatroniMember, ridden: Ridden) -> Compared:
     """Compare the ledger with what the clients were told."""
     with new_leader.connect(DATABASE) as connection:
@@ -244,7 +270,8 @@ def _compared(new_leader: PatroniMember, ridden: Ridden) -> Compared:
 def _mismatches(trial: _Trial, notes: _Notes) -> int:
     """Return how many blocks from flash differed from their file; raise if one did."""
     assert notes.leader_at_end is not None
-    rows = [notes.leader_at_end, *(count(one) for one in trial.standbys)]
+    alive = trial.cluster.members if trial.parameters.erased else trial.standbys
+    rows = [notes.leader_at_end, *(count(one) for one in alive)]
     differed = sum(int(number(one.cache["verify_mismatches"])) for one in rows)
     if differed:
         raise MeasureError(
@@ -276,8 +303,13 @@ def _facts(
         "unacknowledged_orders": float(compared.unacknowledged),
         "verify_mismatches": float(differed),
     }
+    facts["before_commit_ms"] = (
+        notes.commit_wait_s * 1000 / (seen.before_tps * trial.parameters.before_s)
+    )
     if seen.recovery_s is not None:
         facts["recovery_s"] = seen.recovery_s
+    if notes.returned_s is not None:
+        facts["returned_s"] = notes.returned_s
     return facts | _cost(trial, notes, cost)
 
 

@@ -103,6 +103,14 @@ class Ridden:
     promised: frozenset[Name]
     client_cpu_s: float
 
+    def before_p95_ms(self) -> float:
+        """Return the response time that 95 of 100 transactions before the fault did not exceed."""
+        pairs = zip(self.log.ends_us, self.log.latencies_us, strict=True)
+        before = [latency for end, latency in pairs if self.begin_us < end <= self.fault_us]
+        latency = summarize("", before)
+        assert latency is not None  # see() has refused a load without any
+        return latency.p95_ms
+
     def figures(self, parameters: FailoverParameters) -> Figures:
         """Return what the lab stores of any load."""
         log, window_s = self.log, (self.end_us - self.begin_us) / _S_US

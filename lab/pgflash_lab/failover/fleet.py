@@ -10,6 +10,7 @@ member shares with another.
 """
 
 import contextlib
+import shutil
 from collections.abc import Iterator, Mapping
 
 from pgflash_lab.account import make_server_dir, our_dir, reachable_preloads
@@ -23,7 +24,7 @@ from pgflash_lab.leftovers import remove_data
 from pgflash_lab.model.run import Approach
 from pgflash_lab.patroni import NAMES, ClusterPlan, PatroniCluster
 from pgflash_lab.postgres import copy_files
-from pgflash_lab.server import Server
+from pgflash_lab.server import Server, move_wal
 from pgflash_lab.store import write_file
 from pgflash_lab.workload import DATABASE
 
@@ -62,7 +63,7 @@ def emulated_members(
 def running_fleet(lab: Lab, approach: Approach) -> Iterator[PatroniCluster]:
     """Run three members with the loaded database until they are not needed."""
     assert lab.emulator is not None
-    places = {name: _places(lab.folders, name) for name in NAMES}
+    places = {name: _places(lab.folders, name, approach) for name in NAMES}
     base = lab.work / "fleet"
     try:
         _prepare(lab, approach, places)
@@ -91,12 +92,24 @@ def _keep_logs(lab: Lab, cluster: PatroniCluster) -> None:
                 write_file(lab.out / f"{member.name}.log", member.log_path.read_bytes())
 
 
-def _places(folders: Folders, name: str) -> Places:
+def erase_flash(folders: Folders, name: str) -> None:
+    """Empty a member's flash, and make the folders for its files, as a start on a blank drive does.
+
+    The member must not run.
+    """
+    flash = folders.flash / name
+    for folder in flash.iterdir():
+        shutil.rmtree(folder)
+        make_server_dir(folder)
+
+
+def _places(folders: Folders, name: str, approach: Approach) -> Places:
     """Return where a member's files are."""
+    flash = folders.flash / name
     return Places(
         base=make_server_dir(folders.array / name) / "server",
-        wal=None,
-        cache_files=(make_server_dir(folders.flash / name / "cache") / "pgflash.cache",),
+        wal=make_server_dir(flash / "wal") if approach.wal == "flash" else None,
+        cache_files=(make_server_dir(flash / "cache") / "pgflash.cache",),
         tablespaces={},
         archive=None,
     )
@@ -121,6 +134,9 @@ def _prepare(lab: Lab, approach: Approach, places: Mapping[str, Places]) -> None
         make_server_dir(other.base)
         remove_data(other.base / "data")
         copy_files("-T", "--reflink=auto", server.data, other.base / "data")
+    for place in places.values():
+        if place.wal is not None:
+            move_wal(place.base / "data", place.wal)
 
 
 def _plan(lab: Lab, approach: Approach, places: Mapping[str, Places]) -> ClusterPlan:
@@ -144,5 +160,7 @@ def _plan(lab: Lab, approach: Approach, places: Mapping[str, Places]) -> Cluster
         parameters={**_PARAMETERS, **common, "pgflash.verify": str(parameters.verify)},
         own_parameters={name: {own: one[own]} for name, one in settings.items()},
         data={name: place.base / "data" for name, place in places.items()},
+        wal={name: place.wal for name, place in places.items() if place.wal is not None},
+        delay_s=parameters.network_ms / 2000,
         env=dict.fromkeys(NAMES, variables),
     )

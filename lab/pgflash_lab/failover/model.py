@@ -30,6 +30,11 @@ class FailoverParameters(OltpParameters):
     warm: bool = False
     #: Ask Patroni for a switchover instead of killing the leader.
     planned: bool = False
+    #: Erase the killed leader's flash, as drives of cloud instances are after a stop, and let the
+    #: leader come back.
+    erased: bool = False
+    #: The emulated network between the members: milliseconds of a round trip; 0: none.
+    network_ms: float = 0.0
     #: pgflash.cache_list_interval of all members.
     list_s: int = 60
     #: How warm the standbys must be before the load begins.
@@ -55,6 +60,8 @@ class FailoverParameters(OltpParameters):
             "ttl_s",
             "must be at least loop_wait_s and twice retry_timeout_s together",
         )
+        require(not (self.erased and self.planned), "erased", "is for a leader that is killed")
+        require(0 <= self.network_ms <= 1000, "network_ms", "must lie between 0 and 1000")
         require(not self.think_factor, "think_factor", "must be 0: pauses end with the connection")
 
     def before_it(self, *, measure_s: int) -> OltpParameters:

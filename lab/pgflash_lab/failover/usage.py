@@ -31,6 +31,13 @@ select blks_read, blk_read_time,
  where datname = current_database()
 """
 
+#: From the server's samples of all sessions.
+_COMMIT_WAIT = """
+select coalesce(sum(seconds), 0)::float8
+  from pgflash_active_sessions_rows(clock_timestamp() - %s * interval '1 second', 'infinity')
+ where wait_class = 'Commit'
+"""
+
 _CLIENTS = "select count(*) from pg_stat_get_activity(null) where application_name = 'pgbench'"
 #: Clients report what they read only at their very end.
 _CLIENTS_GONE_WAIT_S = 30.0
@@ -151,6 +158,14 @@ def count(member: PatroniMember, *, clients_gone: bool = False) -> Counted:
     return Counted(
         cache=cache_row(member), blocks=int(row[0]), read_ms=float(row[1]), wal_bytes=int(row[2])
     )
+
+
+def commit_wait_s(member: PatroniMember, last_s: float) -> float:
+    """Return how long sessions waited for commits in the last seconds, all together (sampled)."""
+    with member.connect(DATABASE) as connection:
+        row = connection.execute(_COMMIT_WAIT, (last_s,)).fetchone()
+    assert row is not None
+    return float(row[0])
 
 
 def reads(before: Counted, after: Counted) -> Reads:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pgflash.analyze.grid import figure, row, text
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.chart import Chart, ChartForm, ChartSeries
+from pgflash.model.words import figure as digits
 from pgflash.model.words import percent, sentence, whole
 from pgflash.report.drawing import figures_of
 from pgflash.report.shown import show
@@ -31,6 +32,9 @@ def headline(run: Run, summaries: Sequence[Summary]) -> str:
     """Return the result in one sentence."""
     if not summaries:
         return "No failover has been measured yet."
+    of_wal = _wal_headline(run, summaries)
+    if of_wal:
+        return of_wal
     parts = [f"{_recovery(one)} with “{one.approach.title}”" for one in summaries]
     where = "on emulated devices " if run.emulated_devices else ""
     said = (
@@ -38,6 +42,28 @@ def headline(run: Run, summaries: Sequence[Summary]) -> str:
         f"promotion, {', '.join(parts)}."
     )
     return sentence(said)
+
+
+def _wal_headline(run: Run, summaries: Sequence[Summary]) -> str:
+    """Return what WAL on flash brings while nothing fails, and what is lost with it: nothing.
+
+    Empty unless it was measured beside WAL that is elsewhere.
+    """
+    known = {one.approach.name: one for one in summaries}
+    for one in summaries:
+        base = known.get(one.approach.base, one)
+        before, without = _median(one, "before_tps"), _median(base, "before_tps")
+        if one.approach.wal == base.approach.wal or not before or not without:
+            continue
+        kept = "no acknowledged order was lost with the leader"
+        if "returned_s" in one.middle.facts:
+            kept += " and its flash"
+        return sentence(
+            f"{'on emulated devices, ' if run.emulated_devices else ''}“{one.approach.title}” with "
+            f"a synchronous standby reached {digits(before / without)} times the throughput of "
+            f"“{base.approach.title}”, and {kept}."
+        )
+    return ""
 
 
 def marks(summaries: Sequence[Summary]) -> tuple[tuple[float, str], ...]:
@@ -96,9 +122,12 @@ def _table(summaries: Sequence[Summary]) -> ReportTable:
         columns=(
             text("approach", "Approach"),
             figure("before", "TPS before", Unit.COUNT),
+            figure("before_p95", "p95 before", Unit.MILLISECONDS),
+            figure("before_commit", "Commit waits a transaction", Unit.MILLISECONDS),
             figure("to_promotion", "To the promotion", Unit.SECONDS),
             figure("without_commit", "Without a commit", Unit.SECONDS),
-            text("recovery", "90 % of that, from the promotion"),
+            text("recovery", "90 % of TPS before, from the promotion"),
+            figure("returned", "Old leader back after", Unit.SECONDS),
             figure("warmth", "Warm, before", Unit.SHARE),
             figure("list_cpu", "List: server CPU", Unit.SHARE),
             figure("list_wal", "List: WAL", Unit.SHARE),
@@ -109,9 +138,12 @@ def _table(summaries: Sequence[Summary]) -> ReportTable:
             row(
                 marked(one),
                 _median(one, "before_tps"),
+                _median(one, "before_p95_ms"),
+                _median(one, "before_commit_ms"),
                 _median(one, "to_promotion_s"),
                 _median(one, "without_commit_s"),
                 _recovery(one),
+                _median(one, "returned_s"),
                 _median(one, "warmth"),
                 _median(one, "list_cpu_share"),
                 _median(one, "list_wal_share"),
@@ -139,6 +171,7 @@ def _says(run: Run, summaries: Sequence[Summary]) -> list[str]:
         "90 % of it in the mean.",
         f"Every one of {whole(orders)} acknowledged orders was on the new leader, and no block "
         "from flash differed from its file where blocks were compared.",
+        *_says_of_flash(run, summaries),
         "Reads, waits for them and the cache's counters are those of the new leader, from its "
         "promotion on.",
     ]
@@ -149,6 +182,24 @@ def _says(run: Run, summaries: Sequence[Summary]) -> list[str]:
             f"While nothing happened, a list every {settings.get('list_s')} s cost "
             f"{percent(max(cpu))} of the servers' processor time and {percent(max(wal))} of the "
             "WAL, at most."
+        )
+    return says
+
+
+def _says_of_flash(run: Run, summaries: Sequence[Summary]) -> list[str]:
+    """Say how far the members were apart, and how a leader without its flash came back."""
+    says = []
+    network_ms = float(str(run.parameters.get("network_ms") or 0))
+    if network_ms:
+        says.append(
+            f"Between two members a round trip took {network_ms:g} ms, emulated. Waits for commits "
+            "are sampled; they include the network and the standby's own flush."
+        )
+    if any("returned_s" in one.middle.facts for one in summaries):
+        says.append(
+            "The flash of the killed leader was erased. After the measured time the leader was "
+            "started again and came back as a standby: with its WAL by pg_rewind, without it by a "
+            "base backup that Patroni was asked for."
         )
     return says
 

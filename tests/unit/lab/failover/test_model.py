@@ -22,6 +22,17 @@ def test_clients_that_pause_are_refused() -> None:
         load_scenario("failover", changes={"think_factor": "0.1"})
 
 
+def test_the_flash_of_a_leader_that_hands_over_is_not_erased() -> None:
+    with pytest.raises(ScenarioError, match="erased is for a leader that is killed"):
+        load_scenario("ephemeral-wal", changes={"planned": "true"})
+
+
+@pytest.mark.parametrize("network_ms", ["-1", "1001"])
+def test_a_network_that_is_none_is_refused(network_ms: str) -> None:
+    with pytest.raises(ScenarioError, match="network_ms must lie between 0 and 1000"):
+        load_scenario("failover", changes={"network_ms": network_ms})
+
+
 def test_the_warm_up_is_the_same_load_at_full_speed() -> None:
     parameters = load_scenario("failover", changes={"rate_tps": "5"}).parameters
     assert isinstance(parameters, FailoverParameters)

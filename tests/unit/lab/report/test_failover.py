@@ -63,6 +63,43 @@ def test_the_result_is_how_long_the_throughput_took_to_return() -> None:
     )
 
 
+ON_ARRAY = Approach(name="wal-on-array", title="WAL on the array", base="wal-on-array")
+ON_FLASH = Approach(name="wal-on-flash", title="WAL on flash", wal="flash", base="wal-on-array")
+
+
+def run_of_wal(**facts: float) -> Run:
+    return run_of(
+        failover(ON_ARRAY, {"before_tps": 100.0, "before_commit_ms": 9.0}),
+        failover(ON_FLASH, {"before_tps": 250.0, "before_commit_ms": 1.5, **facts}),
+        approaches=(ON_ARRAY, ON_FLASH),
+    )
+
+
+def test_wal_on_flash_is_compared_while_nothing_fails() -> None:
+    erased, kept = run_of_wal(returned_s=7.0), run_of_wal()
+    assert headline(erased, summarize(erased)) == (
+        "On emulated devices, “WAL on flash” with a synchronous standby reached 2.50 times the "
+        "throughput of “WAL on the array”, and no acknowledged order was lost with the leader and "
+        "its flash."
+    )
+    assert headline(kept, summarize(kept)).endswith("was lost with the leader.")
+
+
+def test_the_page_shows_commits_and_how_the_old_leader_came_back() -> None:
+    far = dataclasses.replace(run_of_wal(returned_s=7.0), parameters={"network_ms": "0.5"})
+    page = Page(render_page(far))
+    for text in (
+        "Between two members a round trip took 0.5 ms, emulated.",
+        "The flash of the killed leader was erased.",
+        "Commit waits a transaction",
+        "Old leader back after",
+    ):
+        assert text in page.text
+    plain = Page(render_page(run()))
+    for text in ("round trip", "erased", "Old leader"):
+        assert text not in plain.text
+
+
 def test_a_recovery_that_was_not_seen_is_longer_than_any_that_was() -> None:
     quick, slow, unseen = (
         failover(WARM, {"recovery_s": 3.0}),
