@@ -71,7 +71,7 @@ def test_temporary_files_move_under_load_and_whatever_is_cut_off(
 ) -> None:
     assert temp_files(placed) == ["pg_default"]
     path = placed.plan(Move(kind=MoveKind.TEMP, to="flash"), name="temp")
-    load = start_tpcb(placed.server)
+    load = start_tpcb(placed.server, rate=200)
     try:
         with StallWatch(placed.dsn, "update pgbench_branches set filler = 't'") as watch:
             assert eventually(lambda: watch.done > 30)
