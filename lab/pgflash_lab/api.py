@@ -38,12 +38,14 @@ from pgflash_lab.run import run_scenario
 from pgflash_lab.scenario import Scenario, load_scenario, parse_changes, scenario_names
 from pgflash_lab.series import Ended, run_series
 from pgflash_lab.store import REPORT_FILE, Store, export_run, periods_of, read_run, state_of
+from pgflash_lab.throttled import Limits
 
 __all__ = [
     "PAPER_FORMS",
     "REPORT_FILE",
     "Checked",
     "Ended",
+    "Limits",
     "PaperForm",
     "RunCosts",
     "Scenario",
@@ -126,6 +128,7 @@ def lab_run(
     pg_config: Path | None = None,
     hdd: Path | None = None,
     flash: Path | None = None,
+    limits: Limits | None = None,
     store: Path = STORE,
     out: Path | None = None,
     listener: Listener | None = None,
@@ -134,10 +137,14 @@ def lab_run(
 
     CHANGES are parameters, in the form of --set.  RESUME names a run to continue.  Without
     PG_CONFIG, the embedded PostgreSQL is measured; without the folders HDD and FLASH, which must be
-    given together, the devices are emulated.  OUT is the run's own folder.  Raises ScenarioError,
-    ResumeError, ExtensionMissingError or MeasureError if it cannot be run.
+    given together, the devices are emulated.  With LIMITS, a volume on HDD takes the array's place;
+    the kernel limits its reads and the memory of all processes, which only root can ask for.  OUT
+    is the run's own folder.  Raises ScenarioError, ResumeError, ExtensionMissingError, MeasureError
+    or ThrottleError if it cannot be run.
     """
-    order = order_one(_asked(scenario, preset, changes, resume, pg_config, hdd, flash, store, out))
+    order = order_one(
+        _asked(scenario, preset, changes, resume, pg_config, hdd, flash, limits, store, out)
+    )
     run = run_scenario(order, listener or Listener())
     return run, (order.out or order.store.folder(run.id)) / REPORT_FILE
 
@@ -150,12 +157,13 @@ def lab_run_all(
     pg_config: Path | None = None,
     hdd: Path | None = None,
     flash: Path | None = None,
+    limits: Limits | None = None,
     store: Path = STORE,
     out: Path | None = None,
     listener: Listener | None = None,
 ) -> tuple[Ended, ...]:
     """Run every scenario as lab_run() does; return each one's run, or why there is none."""
-    asked = _asked("all", preset, changes, resume, pg_config, hdd, flash, store, out)
+    asked = _asked("all", preset, changes, resume, pg_config, hdd, flash, limits, store, out)
     ended = run_series(order_all(asked), listener or Listener(), store=asked.store, resume=resume)
     return tuple(ended)
 
@@ -168,6 +176,7 @@ def _asked(
     pg_config: Path | None,
     hdd: Path | None,
     flash: Path | None,
+    limits: Limits | None,
     store: Path,
     out: Path | None,
 ) -> Asked:
@@ -175,6 +184,11 @@ def _asked(
         raise UsageError(
             "--hdd and --flash go together",
             hint="Name a folder on each device, or leave both out to use emulated devices.",
+        )
+    if limits is not None and hdd is None:
+        raise UsageError(
+            "--read-iops needs a folder on a real device",
+            hint="Name one for the volume and one for flash: --hdd FOLDER --flash FOLDER.",
         )
     return Asked(
         scenario=scenario,
@@ -185,6 +199,7 @@ def _asked(
         store=Store(root=store),
         out=out,
         real=(hdd, flash) if hdd is not None and flash is not None else None,
+        limits=limits,
     )
 
 

@@ -21,6 +21,7 @@ from pgflash_lab.postgres import PgInstall
 from pgflash_lab.scenario import Scenario, load_scenario
 from pgflash_lab.series import load_again, load_all
 from pgflash_lab.store import RUN_FILE, Store, read_run
+from pgflash_lab.throttled import Limits
 
 #: Instead of a run's id: the latest if it is unfinished.
 UNFINISHED = "unfinished"
@@ -38,6 +39,7 @@ class Asked:
     store: Store
     out: Path | None
     real: tuple[Path, Path] | None
+    limits: Limits | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -61,6 +63,7 @@ class Asked:
             resumed=resumed,
             or_new=or_new,
             real=self.real,
+            limits=self.limits,
         )
 
 

@@ -11,6 +11,7 @@ locked, and the next lab removes folders whose file is no longer locked.
 """
 
 import contextlib
+import dataclasses
 import fcntl
 import shutil
 import tempfile
@@ -25,6 +26,7 @@ from pgflash_lab import host
 from pgflash_lab.account import make_server_dir, reachable_dir
 from pgflash_lab.leftovers import forget_memory, remove_data
 from pgflash_lab.model.run import Approach, Device
+from pgflash_lab.throttled import Limits
 
 #: Where files in memory go, and how much must stay free there.
 MEMORY = Path("/dev/shm")
@@ -173,4 +175,16 @@ def real_device(role: str, folder: Path) -> Device:
         emulated=False,
         summary=f"{kind}, {size(usage.total)}",
         facts={"file system": kind, "size": size(usage.total)},
+    )
+
+
+def throttled_device(device: Device, limits: Limits) -> Device:
+    """Describe a volume on a real device whose reads the kernel limits (throttled.py)."""
+    return dataclasses.replace(
+        device,
+        summary=f"a volume on it, limited by the kernel: {limits.summary}",
+        facts={
+            **device.facts,
+            "limited to": limits.summary,
+        },
     )

@@ -20,6 +20,7 @@ from pgflash_lab.model.run import Device, Run
 from pgflash_lab.parameters import Parameters
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.scenario import Scenario
+from pgflash_lab.throttled import Limits
 
 #: Fields of a run that must be the same when it is continued.
 _FIXED = (
@@ -53,6 +54,8 @@ class Order:
     or_new: bool = False
     #: Two real devices; None: emulated ones.
     real: tuple[Path, Path] | None = None
+    #: A volume on the first of them takes its place; None: the device itself.
+    limits: Limits | None = None
 
 
 def require_workload(order: Order) -> None:
@@ -107,7 +110,10 @@ def describe(order: Order, run_id: str, started: datetime, folders: devices.Fold
     scenario = order.scenario
     if order.real is not None:
         hdd, flash = order.real
-        described = (devices.real_device("array", hdd), devices.real_device("flash", flash))
+        array = devices.real_device("array", hdd)
+        if order.limits is not None:
+            array = devices.throttled_device(array, order.limits)
+        described = (array, devices.real_device("flash", flash))
     else:
         array_profile, flash_profile = profiles(scenario.parameters)
         described = (

@@ -40,6 +40,10 @@ from pgflash_lab.order import (
 )
 from pgflash_lab.pages import write_products
 from pgflash_lab.scenario import Scenario
+from pgflash_lab.throttled import throttled_volume
+
+#: What a file system needs for itself, of the bytes of its files.
+_FILE_SYSTEM = 1.1
 
 
 def run_scenario(order: Order, listener: Listener) -> Run:
@@ -278,6 +282,8 @@ def _folders(order: Order) -> Iterator[tuple[devices.Folders, Path]]:
     with contextlib.ExitStack() as stack:
         if order.real is not None:
             hdd, flash = order.real
+            if order.limits is not None:
+                hdd = stack.enter_context(_limited(hdd, order))
             folders = stack.enter_context(devices.real_folders(hdd=hdd, flash=flash))
         else:
             folders = stack.enter_context(
@@ -290,6 +296,20 @@ def _folders(order: Order) -> Iterator[tuple[devices.Folders, Path]]:
                 )
             )
         yield folders, stack.enter_context(devices.own_folder(Path(tempfile.gettempdir())))
+
+
+@contextlib.contextmanager
+def _limited(place: Path, order: Order) -> Iterator[Path]:
+    """Yield a volume in PLACE that is limited for this process and those that it starts."""
+    assert order.limits is not None
+    with throttled_volume(
+        place,
+        size_bytes=int(needed_bytes(order.scenario) * _FILE_SYSTEM) + devices.SPARE_BYTES,
+        memory_bytes=order.limits.memory_bytes,
+    ) as volume:
+        volume.limit(read_iops=order.limits.read_iops)
+        with volume.entered():
+            yield volume.path
 
 
 @contextlib.contextmanager

@@ -123,7 +123,7 @@ def _described(orders: Sequence[Order]) -> dict[str, Any]:
     """Return, as JSON, the values that identify a series."""
     return {
         "postgres_version": orders[0].install.version,
-        "devices": [str(one) for one in orders[0].real or ()],
+        "devices": [str(one) for one in (*(orders[0].real or ()), orders[0].limits) if one],
         "scenarios": {
             order.scenario.name: {
                 "preset": order.scenario.preset,

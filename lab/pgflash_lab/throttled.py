@@ -27,6 +27,7 @@ from pathlib import Path
 from pgflash.errors import PgflashError
 from pgflash.machine.mounts import read_mounts
 from pgflash.machine.tree import HERE, Machine
+from pgflash.model.words import size, whole
 
 #: How long processes that have ended may keep a mount or a group busy.
 _BUSY_S = 30.0
@@ -36,6 +37,20 @@ _NAME = "pgflash-volume-"
 
 class ThrottleError(PgflashError):
     """This machine cannot limit a volume."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How small a volume is to be."""
+
+    read_iops: int
+    #: Of all processes that use it, page cache included.
+    memory_bytes: int
+
+    @property
+    def summary(self) -> str:
+        """Return the limits in words."""
+        return f"{whole(self.read_iops)} reads a second, {size(self.memory_bytes)} of memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

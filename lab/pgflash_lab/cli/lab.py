@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pgflash.analyze.grid import figure, row, text
-from pgflash.cli.options import examples, form_option, paged_option
+from pgflash.cli.options import bytes_of, examples, form_option, paged_option
 from pgflash.cli.output import print_json, print_rows, say, say_table, write_page
 from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
@@ -82,6 +82,7 @@ def list_command(*, form: str) -> None:
     epilog=examples(
         "pgflash lab run oltp-approaches --preset demo",
         "pgflash lab run oltp-approaches --hdd /mnt/disk --flash /mnt/ssd --set warehouses=50",
+        "pgflash lab run oltp-approaches --hdd /var/tmp --flash /mnt/ssd --read-iops 500",
         "pgflash lab run pgbench --set script=mine.sql --set setup=tables.sql",
         "pgflash lab run all",
         "pgflash lab run all --resume",
@@ -111,6 +112,21 @@ def list_command(*, form: str) -> None:
 @click.option("--hdd", type=click.Path(path_type=Path), help="A folder on the real array.")
 @click.option("--flash", type=click.Path(path_type=Path), help="A folder on the real flash.")
 @click.option(
+    "--read-iops",
+    type=click.IntRange(min=1),
+    help="Let a volume on --hdd take its place, whose reads the kernel limits to so many a second, "
+    "as a cloud volume's are (as root).",
+)
+@click.option(
+    "--memory",
+    "memory_bytes",
+    metavar="SIZE",
+    default="2GB",
+    show_default=True,
+    callback=bytes_of,
+    help="Memory of the whole run with --read-iops, page cache included.",
+)
+@click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for this run (default: one in the store).",
@@ -126,6 +142,8 @@ def run_command(
     pg_config: Path | None,
     hdd: Path | None,
     flash: Path | None,
+    read_iops: int | None,
+    memory_bytes: int,
     out: Path | None,
     root: Path,
     form: str,
@@ -143,6 +161,7 @@ def run_command(
         "pg_config": pg_config,
         "hdd": hdd,
         "flash": flash,
+        "limits": read_iops and api.Limits(read_iops=read_iops, memory_bytes=memory_bytes),
         "store": root,
         "out": out,
     }

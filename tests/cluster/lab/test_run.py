@@ -21,6 +21,7 @@ from pgflash_lab.model.run import Attempt, CacheUse
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.report.sentences import HELD_MIN
 from pgflash_lab.store import Store, write_run
+from pgflash_lab.throttled import ThrottleError, throttled_volume
 from support.cached import has_contrib
 from support.patience import PATIENCE_S, eventually
 from support.runs import BASELINE, run_of
@@ -436,8 +437,18 @@ def test_a_run_without_room_is_refused_before_anything_is_loaded(
     assert not list((tmp_path / "cache").iterdir())
 
 
+def require_throttle(folder: Path) -> None:
+    """Skip unless this machine can limit a volume."""
+    try:
+        with throttled_volume(folder, size_bytes=64 << 20, memory_bytes=64 << 20) as volume:
+            volume.limit(read_iops=2000)
+    except ThrottleError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("limits", [(), ("--read-iops", "2000", "--memory", "2GB")])
 def test_real_folders_are_used_and_left_empty(
-    pg_install: PgInstall, store: Path, tmp_path: Path
+    pg_install: PgInstall, store: Path, tmp_path: Path, limits: tuple[str, ...]
 ) -> None:
     memory = Path(tempfile.mkdtemp(dir="/dev/shm"))
     disk = tmp_path / "disk"
@@ -448,7 +459,9 @@ def test_real_folders_are_used_and_left_empty(
     for folder in (memory, *tmp_path.parents[:3], tmp_path, disk):
         if folder.stat().st_uid == os.geteuid() and folder != Path("/tmp"):
             folder.chmod(0o755)
-    words = ("--hdd", str(disk), "--flash", str(memory), "--format", "json")
+    words = ("--hdd", str(disk), "--flash", str(memory), *limits, "--format", "json")
+    if limits:
+        require_throttle(tmp_path)
     try:
         done = subprocess.run(
             command(pg_install, store, *words, "--set", "approaches=wal-on-flash"),
@@ -460,6 +473,8 @@ def test_real_folders_are_used_and_left_empty(
         result = json.loads(done.stdout)
         assert result["emulated_devices"] == []
         assert result["devices"]["flash"]["name"] == str(memory)
+        limited = "limited by the kernel: 2,000 reads a second, 2.00 GB of memory"
+        assert (limited in result["devices"]["array"]["summary"]) == bool(limits)
         assert result["approaches"]["wal-on-flash"]["tpm"] > 0
         run = Store(root=store).read(result["run"])
         assert not run.attempts[0].reads.page_cache_known
