@@ -29,12 +29,15 @@ from support.cluster import ClusterFactory
 from support.patience import until
 from support.standby import create_copy, create_standby, has_replayed
 
-pytestmark = pytest.mark.extension
+#: Differences between major versions are tested on each of them: recovery, and the processes that
+#: load.  What a list may hold is not.
+every_major = pytest.mark.extension
 
 
 # ---- who is warmed by it
 
 
+@every_major
 def test_a_standby_and_its_standby_warm_themselves(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -72,6 +75,7 @@ def test_a_standby_and_its_standby_warm_themselves(
         assert_never_stale(cascaded, compared_min=500, go_on=lambda: read_all(second))
 
 
+@every_major
 def test_a_standby_that_is_fed_by_an_archive_warms_itself(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -105,6 +109,7 @@ def test_a_standby_that_is_fed_by_an_archive_warms_itself(
             assert_never_stale(standby, compared_min=500, go_on=lambda: read_all(reader))
 
 
+@every_major
 def test_a_copy_and_a_rewound_server_warm_themselves(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -145,6 +150,7 @@ def test_a_copy_and_a_rewound_server_warm_themselves(
             assert_never_stale(primary, compared_min=500, go_on=lambda: read_all(rewound))
 
 
+@every_major
 def test_a_primary_that_lost_its_cache_loads_its_own_list(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -256,6 +262,7 @@ def test_an_old_list_costs_time_and_no_more(
             assert_never_stale(standby, compared_min=500, go_on=lambda: read_all(reader))
 
 
+@every_major
 def test_a_table_that_was_changed_is_not_read(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -289,6 +296,7 @@ def test_who_may_read_and_write_it(cluster: ClusterFactory, pgflash_install: PgI
 # ---- what it costs
 
 
+@every_major
 def test_nothing_is_written_while_nothing_changes(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:

@@ -44,7 +44,9 @@ from support.shim import FULL_FLASH, compile_shim
 from support.standby import create_standby, has_replayed
 from support.visitors import oid_of
 
-pytestmark = pytest.mark.extension
+#: Differences between major versions are tested on each of them: recovery, and the processes that
+#: load.  What a list may hold is not.
+every_major = pytest.mark.extension
 
 #: pg_rewind reads the log from before the histories diverge.
 KEPT = {**STORING, "wal_keep_size": "256MB", "wal_log_hints": "on"}
@@ -150,6 +152,7 @@ def lists_of_two_histories(cluster: ClusterFactory, install: PgInstall) -> None:
         assert one(rewound, "select count(*) from other where pad = repeat('k', 500)") == 4000
 
 
+@every_major
 def test_a_list_of_a_lost_history_costs_time_and_no_more(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -163,6 +166,7 @@ def test_control_a_cache_that_forgets_writes_is_found(
         lists_of_two_histories(cluster, broken_install("WRITE"))
 
 
+@every_major
 def test_a_leader_that_was_cut_off_serves_nothing_of_what_it_lost(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -202,6 +206,7 @@ def assert_never_stale_on_standby(cached: CachedServer, go_on: Callable[[], obje
     cached.assert_serving()
 
 
+@every_major
 def test_a_standby_that_lags_warms_itself_for_what_it_has(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -286,6 +291,7 @@ def make_repository(primary: CachedServer) -> None:
         until(lambda: stored_blocks(session) > 1000)
 
 
+@every_major
 def test_a_database_of_the_list_is_dropped_while_it_is_loaded(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:

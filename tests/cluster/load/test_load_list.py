@@ -16,7 +16,9 @@ from support.cluster import ClusterFactory
 from support.patience import eventually, until
 from support.standby import REPLICATION, create_standby, has_replayed
 
-pytestmark = pytest.mark.extension
+#: Differences between major versions are tested on each of them: recovery, and the processes that
+#: load.  What a list may hold is not.
+every_major = pytest.mark.extension
 
 LOADING = {"pgflash.load_rate": "1GB"}
 
@@ -106,6 +108,7 @@ def read_all(session: psycopg.Connection[Any]) -> None:
     session.execute("select sum(length(pad)) from item")
 
 
+@every_major
 def test_what_was_cached_is_loaded_again(
     cached: CachedServer, session: psycopg.Connection[Any]
 ) -> None:
@@ -135,6 +138,7 @@ def test_what_was_cached_is_loaded_again(
     assert_never_stale(cached, compared_min=500, go_on=lambda: read_all(session))
 
 
+@every_major
 def test_the_hottest_part_is_loaded_first(
     cached: CachedServer, session: psycopg.Connection[Any]
 ) -> None:
@@ -148,6 +152,7 @@ def test_the_hottest_part_is_loaded_first(
     assert heats == [3, 2, 1, 0]
 
 
+@every_major
 def test_a_paused_list_continues_after_a_restart(
     cached: CachedServer, session: psycopg.Connection[Any]
 ) -> None:
@@ -175,6 +180,7 @@ def test_a_paused_list_continues_after_a_restart(
         assert_never_stale(cached, compared_min=500, go_on=lambda: read_all(again))
 
 
+@every_major
 def test_a_cancelled_list_does_not_come_back(
     cached: CachedServer, session: psycopg.Connection[Any]
 ) -> None:
@@ -195,6 +201,7 @@ def test_a_cancelled_list_does_not_come_back(
 # ---- lists that are wrong
 
 
+@every_major
 def test_blocks_that_are_not_there_are_missing(
     cached: CachedServer, session: psycopg.Connection[Any]
 ) -> None:
@@ -321,6 +328,7 @@ def test_only_superusers_load_lists(session: psycopg.Connection[Any]) -> None:
 # ---- lists beside changes
 
 
+@every_major
 def test_a_list_loaded_beside_changes_is_never_stale(
     cached: CachedServer, session: psycopg.Connection[Any]
 ) -> None:
@@ -362,6 +370,7 @@ def test_a_list_loaded_beside_changes_is_never_stale(
     assert_never_stale(cached, compared_min=500, go_on=lambda: read_all(session))
 
 
+@every_major
 def test_a_standby_loads_the_list_of_its_primary(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
