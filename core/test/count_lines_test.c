@@ -195,6 +195,7 @@ all_stores(const Lines *lines)
 		stores += lines->stores[i];
 	return stores;
 }
+
 static const struct
 {
 	const char *name;

@@ -21,7 +21,7 @@ class DelayedPort:
     """Forwards connections of one port to another of the same address until it is closed."""
 
     def __init__(self, host: str, port: int, *, to_port: int, delay_s: float) -> None:
-        """Listen from now on."""
+        """Listen from now on; PORT 0 is any that is free."""
         self._host = host
         self._to_port = to_port
         self._delay_s = delay_s
@@ -29,6 +29,7 @@ class DelayedPort:
         self._closed = False
         self._sockets: set[socket.socket] = set()
         self._listener = socket.create_server((host, port))
+        self.port = int(self._listener.getsockname()[1])
         _start(self._accept)
 
     def close(self) -> None:

@@ -41,11 +41,6 @@ def echo(connection: socket.socket) -> None:
         connection.sendall(data)
 
 
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as one:
-        return int(one.getsockname()[1])
-
-
 def received(connection: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size and (more := connection.recv(1 << 16)):
@@ -54,9 +49,8 @@ def received(connection: socket.socket, size: int) -> bytes:
 
 
 def test_an_answer_takes_both_ways(serve: Callable[..., int]) -> None:
-    port = free_port()
-    network = DelayedPort(HOST, port, to_port=serve(echo), delay_s=DELAY_S)
-    with socket.create_connection((HOST, port)) as connection:
+    network = DelayedPort(HOST, 0, to_port=serve(echo), delay_s=DELAY_S)
+    with socket.create_connection((HOST, network.port)) as connection:
         for word in (b"one", b"two"):
             begin_s = time.monotonic()
             connection.sendall(word)
@@ -66,10 +60,9 @@ def test_an_answer_takes_both_ways(serve: Callable[..., int]) -> None:
 
 
 def test_much_arrives_whole_and_in_order(serve: Callable[..., int]) -> None:
-    port = free_port()
-    network = DelayedPort(HOST, port, to_port=serve(echo), delay_s=0.001)
+    network = DelayedPort(HOST, 0, to_port=serve(echo), delay_s=0.001)
     sent = b"".join(number.to_bytes(4, "big") for number in range(1 << 20))
-    with socket.create_connection((HOST, port)) as connection:
+    with socket.create_connection((HOST, network.port)) as connection:
 
         def send() -> None:
             connection.sendall(sent)
@@ -81,28 +74,27 @@ def test_much_arrives_whole_and_in_order(serve: Callable[..., int]) -> None:
 
 
 def test_the_end_of_a_server_is_the_end_of_its_connections(serve: Callable[..., int]) -> None:
-    port = free_port()
-    network = DelayedPort(HOST, port, to_port=serve(lambda one: one.close()), delay_s=0.001)
-    with socket.create_connection((HOST, port)) as connection:
+    network = DelayedPort(HOST, 0, to_port=serve(lambda one: one.close()), delay_s=0.001)
+    with socket.create_connection((HOST, network.port)) as connection:
         assert received(connection, 1) == b""
     network.close()
 
 
 def test_without_a_server_a_connection_ends() -> None:
-    port = free_port()
-    network = DelayedPort(HOST, port, to_port=free_port(), delay_s=0.001)
-    with socket.create_connection((HOST, port)) as connection:
-        assert received(connection, 1) == b""
-    network.close()
+    with socket.socket() as silent:
+        silent.bind((HOST, 0))  # and it does not listen
+        network = DelayedPort(HOST, 0, to_port=silent.getsockname()[1], delay_s=0.001)
+        with socket.create_connection((HOST, network.port)) as connection:
+            assert received(connection, 1) == b""
+        network.close()
 
 
 def test_a_closed_port_ends_what_it_forwarded(serve: Callable[..., int]) -> None:
-    port = free_port()
-    network = DelayedPort(HOST, port, to_port=serve(echo), delay_s=0.001)
-    with socket.create_connection((HOST, port)) as connection:
+    network = DelayedPort(HOST, 0, to_port=serve(echo), delay_s=0.001)
+    with socket.create_connection((HOST, network.port)) as connection:
         connection.sendall(b"one")
         assert received(connection, 3) == b"one"
         network.close()
         assert received(connection, 1) == b""
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((HOST, port))
+        socket.create_connection((HOST, network.port))
