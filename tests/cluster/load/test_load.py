@@ -67,12 +67,16 @@ def finished(worker: psycopg.Connection[Any]) -> bool:
     return bool(states) and not states & {"waiting", "loading"}
 
 
+def assert_none_stale(worker: psycopg.Connection[Any]) -> None:
+    seen = worker.execute("select verify_mismatches from pgflash_cache").fetchone()
+    assert seen == (0,), "stale blocks were served"
+
+
 def await_loads_never_stale(worker: psycopg.Connection[Any]) -> None:
     """Wait until all loads have ended; fail at once if a hit was stale: then none would end."""
 
     def ended() -> bool:
-        seen = worker.execute("select verify_mismatches from pgflash_cache").fetchone()
-        assert seen == (0,), "stale blocks were served"
+        assert_none_stale(worker)
         return finished(worker)
 
     assert eventually(ended), progress(worker)
@@ -242,6 +246,9 @@ def change_and_load(cached: CachedServer, rounds: int) -> None:
                 if number % 2:
                     worker.execute("vacuum full item")
                 await_loads_never_stale(worker)
+                # What went in stale shows at once; the next change may take it away.
+                worker.execute("select sum(length(pad)) from item")
+                assert_none_stale(worker)
         finally:
             stop.set()
             changing.join()

@@ -211,11 +211,13 @@ def test_a_standby_that_lags_warms_itself_for_what_it_has(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     primary = create_primary(cluster, pgflash_install)
-    standby = create_standby(
-        cluster, primary.server, settings={**STORING, "recovery_min_apply_delay": "1h"}
-    )
+    standby = create_standby(cluster, primary.server)
     with primary.server.connect() as writer, standby.server.connect() as reader:
         await_warm(reader)
+        # recovery_min_apply_delay would stop a standby that has yet to ask for the stream, too.
+        until(lambda: one(reader, "select count(*) from pg_stat_wal_receiver") == 1)
+        reader.execute("select pg_wal_replay_pause()")
+        until(lambda: one(reader, "select pg_get_wal_replay_pause_state()") == "paused")
         before, replayed = number(writer), number(reader)
         change(writer)
         writer.execute("delete from item where id > 15000")
