@@ -175,26 +175,44 @@ blocks_left(int fd, uint32_t first, unsigned count)
 	return blocks - first < count ? (unsigned) (blocks - first) : count;
 }
 
+/* Negative control: wait until what was read is no longer what the file has. */
+static void
+await_change(int fd, const char *page, size_t size, off_t offset)
+{
+	static char again[BRIDGE_LOAD_BLOCKS * FC_BLOCK_SIZE];
+
+	for (int i = 0; i < 20; i++)
+	{
+		(void) usleep(50000);
+		if (pread(fd, again, size, offset) == (ssize_t) size &&
+		    memcmp(again, page, size) != 0)
+			break;
+	}
+	/* The change may not have ended yet. */
+	(void) usleep(50000);
+}
+
 /* Read from the first to the last block of the plan, in one call. */
 static void
 read_planned(int fd, OpenFile *file, uint32_t first, BridgeLoad *out)
 {
 	unsigned begin = run.plan.block[0];
 	unsigned end = run.plan.block[run.plan.count - 1] + 1u;
+	off_t offset = (off_t) (first + begin) * FC_BLOCK_SIZE;
 	size_t size = (size_t) (end - begin) * FC_BLOCK_SIZE;
 	Accounted counted;
 	uint64_t before = fc_clock_ns();
 	ssize_t got;
 
 	account_begin(&counted, file);
-	got = pread(fd, run.page + (size_t) begin * FC_BLOCK_SIZE, size,
-	            (off_t) (first + begin) * FC_BLOCK_SIZE);
+	got = pread(fd, run.page + (size_t) begin * FC_BLOCK_SIZE, size, offset);
 	if (got < 0)
 		out->error = errno;
 	account_end_read(&counted, SOURCE_DISK, fd, size, got);
 	out->read_ns = fc_clock_ns() - before;
 	if (FC_BROKEN(LOAD_TICKET))
-		(void) usleep(20000);
+		await_change(fd, run.page + (size_t) begin * FC_BLOCK_SIZE, size,
+		             offset);
 	out->read_bytes = got > 0 ? (uint64_t) got : 0;
 	run.got = begin + (unsigned) (out->read_bytes / FC_BLOCK_SIZE);
 }

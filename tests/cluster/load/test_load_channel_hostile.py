@@ -211,7 +211,7 @@ def test_a_standby_that_lags_warms_itself_for_what_it_has(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     primary = create_primary(cluster, pgflash_install)
-    standby = create_standby(cluster, primary.server)
+    standby = create_standby(cluster, primary.server, settings=STORING)
     with primary.server.connect() as writer, standby.server.connect() as reader:
         await_warm(reader)
         # recovery_min_apply_delay would stop a standby that has yet to ask for the stream, too.
