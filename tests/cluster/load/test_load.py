@@ -2,6 +2,7 @@
 """Relations are loaded into the cache in the background, and never a wrong block with them."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -270,18 +271,30 @@ def test_a_load_beside_changes_is_never_stale(cached: CachedServer) -> None:
 
 
 def change_during_load(cached: CachedServer) -> int:
-    """Change a table of one run of blocks while it is loaded.  Return how many are stale then."""
+    """Change one block after another of a table until it is loaded.  Return how many are stale.
+
+    The table is one run of blocks.  A second change of a block would take away what is stale.
+    """
     with cached.server.connect() as worker:
+        worker.autocommit = True
         worker.execute("drop table if exists item")
         worker.execute(
-            "create table item as select n as id, 0 as value from generate_series(1, 900) n"
+            "create table item with (fillfactor = 50) as"
+            " select n as id, repeat('x', 1500) as pad from generate_series(1, 24) n"
         )
         worker.execute("checkpoint")
         worker.execute("select pgflash_cache_clear()")
         worker.execute("select pgflash_cache_load('item')")
-        worker.execute("update item set value = 1 where id < 100")
-        worker.execute("checkpoint")
-        until(lambda: finished(worker))
+        number = 0
+
+        def change() -> None:
+            nonlocal number
+            number += 1
+            worker.execute("update item set pad = repeat('y', 1500) where id = 2 * %s", [number])
+            worker.execute("checkpoint")
+            time.sleep(0.15)
+
+        assert eventually(lambda: finished(worker), pause=change), progress(worker)
     return cached.verify()[1]
 
 
