@@ -177,7 +177,7 @@ blocks_left(int fd, uint32_t first, unsigned count)
 
 /* Negative control: wait until what was read is no longer what the file has. */
 static void
-await_change(int fd, const char *page, size_t size, off_t offset)
+await_change(int fd, const void *page, size_t size, off_t offset)
 {
 	static char again[BRIDGE_LOAD_BLOCKS * FC_BLOCK_SIZE];
 
