@@ -3,6 +3,8 @@
 
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -54,6 +56,16 @@ def test_all_that_is_offered_is_there_once(library: ModuleType) -> None:
     assert len(library.__all__) == len(set(library.__all__))
     for name in library.__all__:
         assert hasattr(library, name), name
+
+
+def test_a_command_imports_no_more_than_it_needs() -> None:
+    script = "import sys; from pgflash.cli import memory; print('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "pgflash.api" in loaded
+    assert not loaded & {"pgflash.advise", "pgflash.live", "pgflash.place", "pgflash.store"}
 
 
 @pytest.mark.parametrize("library", [api, pgflash_lab.api])

@@ -5,14 +5,15 @@ No other room prints.  An error that the user can act on is one line and a hint,
 error's exit code; a traceback appears only with --debug.  Ctrl-C ends with one line and
 exit code 130, after everything that was started has been stopped.
 
-Another distribution adds a command by an entry point of GUESTS; it is loaded when it is called, or
-listed.
+Another distribution adds a command by an entry point of GUESTS.  A command is imported when it is
+called, or listed.
 """
 
 import functools
 import signal
 import sys
 import traceback
+from importlib import import_module
 from importlib.metadata import entry_points
 from types import FrameType
 
@@ -20,23 +21,6 @@ import click
 
 import pgflash
 from pgflash import session
-from pgflash.cli import (
-    advise,
-    baseline,
-    cache,
-    completion,
-    devices,
-    doctor,
-    fleet,
-    memory,
-    place,
-    plan,
-    report,
-    serve,
-    snapshots,
-    top,
-    version,
-)
 from pgflash.cli.options import examples
 from pgflash.cli.output import complain, say
 from pgflash.errors import PgflashError
@@ -52,22 +36,46 @@ _LAB = frozenset({"cost", "lab"})
 _MAY_BE_SUPERUSER = frozenset({"place", "plan"})
 
 
+#: Our own commands: where each is, below this package.
+_COMMANDS = {
+    "advise": "advise.advise_command",
+    "baseline": "baseline.baseline_command",
+    "cache": "cache.cache_command",
+    "check": "doctor.check_command",
+    "compare": "report.compare_command",
+    "completion": "completion.completion_command",
+    "devices": "devices.devices_command",
+    "doctor": "doctor.doctor_command",
+    "fleet": "fleet.fleet_command",
+    "memory": "memory.memory_command",
+    "place": "place.place",
+    "plan": "plan.plan",
+    "report": "report.report_command",
+    "serve": "serve.serve_command",
+    "snapshot": "snapshots.snapshot_command",
+    "snapshots": "snapshots.snapshots_command",
+    "top": "top.top_command",
+    "version": "version.version_command",
+}
+
+
 class MissingError(PgflashError):
     """A command needs a distribution that is not installed."""
 
 
 class _Commands(click.Group):
-    """Our own commands, and those of other distributions."""
+    """Our own commands, and those of other distributions; each is imported when it is called."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return sorted({*super().list_commands(context), *entry_points(group=GUESTS).names})
+        return sorted({*_COMMANDS, *entry_points(group=GUESTS).names})
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """Return a command; another distribution's is loaded now."""
-        own = super().get_command(context, name)
-        if own is not None:
-            return own
+        """Return a command."""
+        if name in _COMMANDS:
+            module, attribute = _COMMANDS[name].split(".")
+            found: click.Command = getattr(import_module(f"{__name__}.{module}"), attribute)
+            return found
         for guest in entry_points(group=GUESTS, name=name):
             self.add_command(guest.load(), name)
             return self.commands[name]
@@ -92,26 +100,6 @@ def command(context: click.Context, *, debug: bool) -> None:
     context.obj = {"debug": debug}
     if context.invoked_subcommand not in {*_MAY_BE_SUPERUSER, *entry_points(group=GUESTS).names}:
         session.tell_superuser = functools.cache(_tell_superuser)
-
-
-command.add_command(baseline.baseline_command)
-command.add_command(cache.cache_command)
-command.add_command(completion.completion_command)
-command.add_command(devices.devices_command)
-command.add_command(doctor.check_command)
-command.add_command(doctor.doctor_command)
-command.add_command(fleet.fleet_command)
-command.add_command(memory.memory_command)
-command.add_command(place.place)
-command.add_command(plan.plan)
-command.add_command(serve.serve_command)
-command.add_command(snapshots.snapshot_command)
-command.add_command(snapshots.snapshots_command)
-command.add_command(top.top_command)
-command.add_command(version.version_command)
-command.add_command(report.report_command)
-command.add_command(report.compare_command)
-command.add_command(advise.advise_command)
 
 
 def main(arguments: list[str] | None = None) -> int:
