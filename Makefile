@@ -67,7 +67,7 @@ help:
 	@echo 'make hostile         repeat attacks on the server, its files and its users (as root: all of them)'
 	@echo 'make monitoring-check  raise every alert by its fault, with Prometheus and Alertmanager'
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
-	@echo 'make bench-throttled a server on a volume of 500 reads a second, with the cache and without (as root, ten minutes)'
+	@echo 'make bench-throttled a server on a volume of 500 reads a second: with the cache and without, and emulated (as root, 20 minutes)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  test beside each extension that Debian packages for 15; write docs/reference/extensions.md'
 	@echo 'make older-check     an upgrade from the library of 0.1 and back, built from the history'
@@ -186,7 +186,7 @@ bench-policy: venv rooms
 		--python build/bench-policy/bin/python $(if $(QUICK),--quick)
 
 bench-throttled: venv-dev rooms
-	$(Q)$(MAKE) -C bench/pg throttled ARGS='$(ARGS)'
+	$(Q)$(MAKE) -C bench/pg throttled emulated ARGS='$(ARGS)'
 
 postgres-check: venv-dev rooms
 	$(Q)test -n '$(PG_SRC)' || { echo 'Say where the sources are: make postgres-check PG_SRC=DIR'; exit 2; }
