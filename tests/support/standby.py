@@ -73,3 +73,12 @@ def has_replayed(primary: Server, standby: Server) -> bool:
             "select pg_last_wal_replay_lsn() >= %s::pg_lsn", row
         ).fetchone()
     return replayed == (True,)
+
+
+def is_streaming_to(primary: Server, standbys: int) -> bool:
+    """Say whether so many standbys follow the primary; until they do, it stops without them."""
+    with primary.connect() as connection:
+        row = connection.execute(
+            "select count(*) from pg_stat_replication where state = 'streaming'"
+        ).fetchone()
+    return row == (standbys,)

@@ -218,7 +218,8 @@ def _ride(trial: _Trial, conninfo: str, notes: _Notes, watch: Watch) -> Ridden:
     def look() -> None:
         notes.warmth = min(warmth(one) for one in trial.standbys)
         notes.leader_at_end = count(leader)
-        notes.commit_wait_s = commit_wait_s(leader, parameters.before_s)
+        with leader.connect(DATABASE) as connection:
+            notes.commit_wait_s = commit_wait_s(connection, parameters.before_s)
         notes.cpu_at_end = fleet_cpu(trial.cluster)
         notes.ended = EndedLeader(
             name=leader.name, last=member_cpu(leader), killed=not parameters.planned

@@ -160,10 +160,9 @@ def count(member: PatroniMember, *, clients_gone: bool = False) -> Counted:
     )
 
 
-def commit_wait_s(member: PatroniMember, last_s: float) -> float:
+def commit_wait_s(connection: psycopg.Connection[Any], last_s: float) -> float:
     """Return how long sessions waited for commits in the last seconds, all together (sampled)."""
-    with member.connect(DATABASE) as connection:
-        row = connection.execute(_COMMIT_WAIT, (last_s,)).fetchone()
+    row = connection.execute(_COMMIT_WAIT, (last_s,)).fetchone()
     assert row is not None
     return float(row[0])
 

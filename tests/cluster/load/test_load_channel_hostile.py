@@ -41,7 +41,7 @@ from support.channel import (
 from support.cluster import ClusterFactory
 from support.patience import eventually, until
 from support.shim import FULL_FLASH, compile_shim
-from support.standby import create_standby, has_replayed
+from support.standby import create_standby, has_replayed, is_streaming_to
 from support.visitors import oid_of
 
 #: Differences between major versions are tested on each of them: recovery, and the processes that
@@ -120,6 +120,7 @@ def lists_of_two_histories(cluster: ClusterFactory, install: PgInstall) -> None:
         create_standby(cluster, primary.server, settings=KEPT, name=name)
         for name in ("first", "second")
     )
+    until(lambda: is_streaming_to(primary.server, 2))
     primary.server.stop()  # once they have received everything
     with first.server.connect() as kept, second.server.connect() as lost:
         promote(kept)

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from pgflash_lab.account import make_server_dir
+from pgflash_lab.failover.usage import commit_wait_s
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cached import process_titles
@@ -294,6 +295,10 @@ def test_a_commit_that_waits_for_a_standby_is_in_class_commit(server: Server) ->
             server.configure({"synchronous_standby_names": None})
             server.reload()
     assert {row["wait_class"] for row in found if row["wait_event"] == "SyncRep"} == {"Commit"}
+    waited_s = sum(row["seconds"] for row in found if row["wait_event"] == "SyncRep")
+    with server.connect() as connection:
+        assert commit_wait_s(connection, 600) >= waited_s > 0
+        assert commit_wait_s(connection, 0) == 0
 
 
 def test_the_summary_is_the_rows_added_up_by_the_minute(server: Server) -> None:
