@@ -98,11 +98,14 @@ def build_install(
     install = stock.copy_to(copies / sound)
     if fault:
         install = install.copy_to(copies / name, linked=True)
-    # Run one make at a time: each of them also builds core.
-    with locked("make"):
+    with locked("make"):  # all of them build core
+        done = _make("core", install, build, assertions, fault)
+    with locked(f"make-{name}"):
         if fault:
-            _share_objects(build.with_name(sound), build, fault)
-        done = _make("all", install, build, assertions, fault)
+            with locked(f"make-{sound}"):
+                _share_objects(build.with_name(sound), build, fault)
+        if done.returncode == 0:
+            done = _make("all", install, build, assertions, fault)
         # Do not write existing files again: other tests' servers may be loading them.
         if done.returncode == 0 and not _is_installed(build, install):
             done = _make("install", install, build, assertions, fault)
