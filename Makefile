@@ -43,7 +43,7 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: all help demo measure example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy bench-throttled \
+.PHONY: all help demo measure example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy bench-throttled bench-peers \
 	fault-matrix matrix hostile monitoring-check postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign \
 	deb deb-check wheels release older-check
 
@@ -68,6 +68,7 @@ help:
 	@echo 'make monitoring-check  raise every alert by its fault, with Prometheus and Alertmanager'
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make bench-throttled a server on a volume of 500 reads a second: with the cache and without, and emulated (as root, 20 minutes)'
+	@echo 'make bench-peers     beside bcache and dm-cache, in a virtual machine (QEMU, Debian'"'"'s kernel; 75 minutes, ARGS=--quick)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  test beside each extension that Debian packages for 15; write docs/reference/extensions.md'
 	@echo 'make older-check     an upgrade from the library of 0.1 and back, built from the history'
@@ -187,6 +188,10 @@ bench-policy: venv rooms
 
 bench-throttled: venv-dev rooms
 	$(Q)$(MAKE) -C bench/pg throttled emulated ARGS='$(ARGS)'
+
+bench-peers: venv-dev rooms
+	$(Q)PYTHONPATH=python:tests '$(BIN)/python' bench/peers/compare.py --build
+	$(Q)bench/peers/vm.sh $(ARGS)
 
 postgres-check: venv-dev rooms
 	$(Q)test -n '$(PG_SRC)' || { echo 'Say where the sources are: make postgres-check PG_SRC=DIR'; exit 2; }

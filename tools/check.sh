@@ -24,7 +24,7 @@ mapfile -t c_code < <(git -c safe.directory='*' ls-files '*.[ch]')
 [ ${#c_code[@]} -eq 0 ] || step clang-format --dry-run -Werror "${c_code[@]}"
 step ruff format --check --quiet "${python_code[@]}"
 step ruff check --quiet "${python_code[@]}"
-step mypy python/pgflash lab/pgflash_lab tests tools bench/pg
+step mypy python/pgflash lab/pgflash_lab tests tools bench/pg bench/peers
 step lint-imports --no-logo
 step tools/tidy.py
 step pytest --quiet $(ls -d tests/unit tests/property tests/docs 2>/dev/null) -m "not soak"
