@@ -4,8 +4,8 @@
 #
 # First the C rooms under prove, then everything Python on one PostgreSQL (18), and beside
 # it the tests marked `extension` on 19, 17, 16 and 15, without the negative controls, which
-# 18 runs.  17 and 16 leave out what takes long and asks little of the server: 19 and 15, on
-# both sides of them, run it.  With PG=n in the environment, everything runs on that one only.  Eight tests for
+# 18 runs.  17 and 16 run what deals with the server's own code, files and processes: 19 and 15,
+# on both sides of them, run the rest.  With PG=n in the environment, everything runs on that one only.  Eight tests for
 # two processors run at a time (JOBS=n: so many), since most of them wait for servers; 18
 # has four times the work of another major, and as many more of them.  A failure does not
 # stop the rest; the summary at the end says what ran, what failed and what could not run
@@ -68,8 +68,8 @@ if [ -n "${PG:-}" ]; then
 else
 	# The other files need not even be read.
 	mapfile -t outer < <(grep -rl --include='test_*.py' 'mark\.extension' tests | sort)
-	mapfile -t inner < <(printf '%s\n' "${outer[@]}" | grep -Ev \
-		'/cluster/(lab|load|policy)/|/hostile/test_(libraries_that|lives_without|sessions|visits)')
+	mapfile -t inner < <(printf '%s\n' "${outer[@]}" | grep -E \
+		'/cluster/(account|bridge|hooks|sampler|server|statement)/|/crash/|/unit/')
 	share=$(((jobs + 7) / 8))
 	declare -A running
 	for major in 19 17 16 15; do
