@@ -74,7 +74,7 @@ for one in tmp run dev/shm; do \$b mount -t tmpfs tmpfs /all/\$one; done
 \$b mount -t cgroup2 cgroup /all/sys/fs/cgroup
 \$b hostname peers
 \$b chroot /all /bin/sh -c 'cd "$repository" &&
-	PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp PYTHONPATH=python:tests \\
+	PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp TERM=dumb PYTHONPATH=python:tests \\
 	.venv/bin/python bench/peers/compare.py --disk /dev/vda --flash /dev/vdb --erase --out out/peers $*
 	echo \$? >out/peers/status'
 \$b sync
