@@ -19,10 +19,8 @@ import argparse
 import contextlib
 import json
 import os
-import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -38,7 +36,7 @@ from pgflash_lab.leftovers import forget_memory
 from pgflash_lab.oltp.pgbench_log import read_logs
 from pgflash_lab.pgbench import run_pgbench
 from pgflash_lab.server import Server
-from pgflash_lab.throttled import Group, ThrottleError, make_group
+from pgflash_lab.throttled import Group, ThrottleError, make_group, retry, run
 from support.cluster import build_install, find_install
 
 MB = 1 << 20
@@ -126,39 +124,23 @@ class Measured:
     reads_s: float
 
 
-class MissingError(Exception):
-    """This kernel or machine has no such cache."""
-
-
-def run(*command: object) -> str:
-    """Run a command; return its output, or raise if it fails or is not there."""
-    words = [str(word) for word in command]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise MissingError(f"{words[0]} is not installed") from error
-    if done.returncode != 0:
-        raise MissingError(f"{' '.join(words)} failed: {(done.stderr or done.stdout).strip()}")
-    return done.stdout.strip()
-
-
-def again(do: Callable[[], object]) -> None:
-    """Do it again for half a minute while something is still busy."""
-    end = time.monotonic() + 30
-    while True:
-        try:
-            do()
-        except (OSError, MissingError):
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.2)
-        else:
-            return
-
-
 def sectors(device: Path) -> int:
     """Return the size of a device in units of 512 bytes."""
     return int(Path(f"/sys/class/block/{device.name}/size").read_text())
+
+
+def why_not(device: Path) -> str:
+    """Say why a device may not be erased; empty if nobody has it.
+
+    Not mounted, nor is a partition of it, and in no volume group, array or swap.
+    """
+    if not device.is_block_device():
+        return "not a block device"
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+    except OSError as error:
+        return os.strerror(error.errno or 0)
+    return ""
 
 
 # ---- the caches
@@ -175,14 +157,14 @@ def bcache(devices: Devices) -> Iterator[Path]:
     """Yield the disk behind bcache."""
     run("modprobe", "bcache")
     for device in (devices.disk, devices.flash):
-        run("wipefs", "--all", device)
-    run("make-bcache", "--writethrough", "--bdev", devices.disk, "--cache", devices.flash)
+        run("wipefs", "--all", str(device))
+    run("make-bcache", "--writethrough", "--bdev", str(devices.disk), "--cache", str(devices.flash))
     backing = Path(f"/sys/class/block/{devices.disk.name}/bcache")
     for device in (devices.flash, devices.disk):
         # udev may have been faster.
         with contextlib.suppress(OSError):
             Path("/sys/fs/bcache/register").write_text(str(device))
-    again(lambda: (backing / "cache").resolve(strict=True))
+    retry(lambda: (backing / "cache").resolve(strict=True))
     whole_set = (backing / "cache").resolve()
     cached = Path("/dev") / (backing / "dev").resolve().name
     try:
@@ -194,16 +176,16 @@ def bcache(devices: Devices) -> Iterator[Path]:
         (backing / "stop").write_text("1")
         (whole_set / "stop").write_text("1")
         flash = Path(f"/sys/class/block/{devices.flash.name}/bcache")
-        again(lambda: require_gone(backing, flash))
+        retry(lambda: require_gone(backing, flash))
         for device in (devices.disk, devices.flash):
-            again(lambda device=device: run("wipefs", "--all", device))  # type: ignore[misc]
+            retry(lambda device=device: run("wipefs", "--all", str(device)))  # type: ignore[misc]
 
 
 def require_gone(*paths: Path) -> None:
     """Raise if one is still there."""
     for path in paths:
         if path.exists():
-            raise MissingError(f"{path} is still there")
+            raise ThrottleError(f"{path} is still there")
 
 
 @contextlib.contextmanager
@@ -221,7 +203,7 @@ def dm_cache(devices: Devices) -> Iterator[Path]:
 
         def create(name: str, table: str) -> Path:
             run("dmsetup", "create", f"pgflash-{name}", "--table", table)
-            undo.callback(again, lambda: run("dmsetup", "remove", f"pgflash-{name}"))
+            undo.callback(retry, lambda: run("dmsetup", "remove", f"pgflash-{name}"))
             minor = run("dmsetup", "info", "-c", "--noheadings", "-o", "minor", f"pgflash-{name}")
             return Path(f"/dev/dm-{minor}")  # with udev or without
 
@@ -245,12 +227,12 @@ CACHES: dict[str, Callable[[Devices], AbstractContextManager[Path]]] = {
 def file_system(device: Path, path: Path) -> Iterator[Path]:
     """Make a file system on a device and mount it."""
     path.mkdir()
-    run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", device)
-    run("mount", device, path)
+    run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(device))
+    run("mount", str(device), str(path))
     try:
         yield path
     finally:
-        again(lambda: run("umount", path))
+        retry(lambda: run("umount", str(path)))
 
 
 # ---- a turn
@@ -336,7 +318,7 @@ def measure(cache: str, server: Server, devices: Devices, size: Size) -> list[Me
 
 
 def turn(cache: str, devices: Devices, group: Group, size: Size) -> list[Measured]:
-    """Run one turn; raise MissingError if there is no such cache here."""
+    """Run one turn; raise ThrottleError if there is no such cache here."""
     install = build_install(find_install(MAJOR))
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pgflash-peers-")))
@@ -409,10 +391,8 @@ def main() -> None:
         parser.error("name two block devices, --disk and --flash, and say that they may be erased")
     devices = Devices(disk=options.disk.resolve(), flash=options.flash.resolve())
     for device in (devices.disk, devices.flash):
-        if not device.is_block_device():
-            parser.error(f'"{device}" is not a block device')
-        if str(device) in Path("/proc/mounts").read_text():
-            parser.error(f'"{device}" is mounted')
+        if why := why_not(device):
+            parser.error(f'"{device}" cannot be erased: {why}')
     size = QUICK if options.quick else FULL
     console = Console(width=120, record=True)
     found: list[Measured] = []
@@ -429,7 +409,9 @@ def main() -> None:
             console.print(f"{cache} ...")
             try:
                 found += turn(cache, devices, group, size)
-            except MissingError as error:
+            except ThrottleError as error:
+                if CACHES[cache] is alone:
+                    raise
                 missing[cache] = str(error)
                 console.print(f"{cache} not run: {error}", highlight=False, soft_wrap=True)
     finally:

@@ -90,7 +90,7 @@ class Group:
     def remove(self) -> None:
         """Remove the group, once its processes have ended."""
         for folder in self.before:
-            _retry(folder.rmdir)
+            retry(folder.rmdir)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +113,8 @@ class Volume:
 
     def mount_again(self) -> None:
         """Unmount and mount it: nothing of it is in the page cache then."""
-        _retry(lambda: _run("umount", str(self.path)))
-        _run("mount", self.loop, str(self.path))
+        retry(lambda: run("umount", str(self.path)))
+        run("mount", self.loop, str(self.path))
 
     def reads(self) -> int:
         """Return the number of reads from the device so far."""
@@ -140,12 +140,12 @@ def throttled_volume(place: Path, *, size_bytes: int, memory_bytes: int) -> Iter
         with image.open("wb") as file:
             file.truncate(size_bytes)
         path.mkdir()
-        _run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(image))
+        run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(image))
         # By direct I/O: otherwise its blocks would be in the page cache twice.
-        loop = _run("losetup", "--find", "--show", "--direct-io=on", str(image))
-        undo.callback(_run, "losetup", "--detach", loop)
-        _run("mount", loop, str(path))
-        undo.callback(_retry, lambda: _run("umount", str(path)))
+        loop = run("losetup", "--find", "--show", "--direct-io=on", str(image))
+        undo.callback(run, "losetup", "--detach", loop)
+        run("mount", loop, str(path))
+        undo.callback(retry, lambda: run("umount", str(path)))
         device = HERE.read(f"/sys/block/{Path(loop).name}/dev").strip()
         yield Volume(path=path, loop=loop, device=device, group=group)
 
@@ -214,7 +214,8 @@ def _write(path: Path, text: str) -> None:
         raise ThrottleError(f'could not write "{text}" to "{path}": {error.strerror}') from error
 
 
-def _run(*command: str) -> str:
+def run(*command: str) -> str:
+    """Run a command; return its output, or raise if it fails or is not installed."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
@@ -224,8 +225,8 @@ def _run(*command: str) -> str:
     return done.stdout.strip()
 
 
-def _retry(do: Callable[[], object]) -> None:
-    """Do it again while something is still busy."""
+def retry(do: Callable[[], object]) -> None:
+    """Do it again, for half a minute, while something is still busy."""
     end = time.monotonic() + _BUSY_S
     while True:
         try:

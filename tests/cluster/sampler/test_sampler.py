@@ -297,7 +297,7 @@ def test_a_commit_that_waits_for_a_standby_is_in_class_commit(server: Server) ->
     assert {row["wait_class"] for row in found if row["wait_event"] == "SyncRep"} == {"Commit"}
     waited_s = sum(row["seconds"] for row in found if row["wait_event"] == "SyncRep")
     with server.connect() as connection:
-        assert commit_wait_s(connection, 600) >= waited_s > 0
+        assert commit_wait_s(connection, 600) >= 0.99 * waited_s > 0
         assert commit_wait_s(connection, 0) == 0
 
 
