@@ -11,7 +11,7 @@
  * rates yield the Gittins index: the best ratio, over all horizons, of the
  * reads expected until the horizon to the time the block is expected to stay
  * for them.  The block with the lowest index is evicted.  A new block whose own
- * index, less a price for the write, is lower still is not written at all.
+ * index is not clearly higher than that one is not written at all.
  *
  * Time is a set's count of reads, so one table serves caches of all sizes.  A
  * set also remembers GHOSTS blocks that left or were refused, by 8 bits in one
@@ -100,8 +100,13 @@
 /* The more general evidence counts as much as this many reads of the class. */
 #define LEAN_READS 4.0f
 
-/* The price of a write to flash, in reads. */
-#define PRICE 0.03f
+/*
+ * A block is written to flash if its index is so much higher than that of the
+ * block it displaces, in steps of rank_of(): 1.45 to 1.63 times as high.  A
+ * price in reads would be simpler, but it refuses blocks of volumes where
+ * recency is all that counts: there no block is expected to be read often.
+ */
+#define MARGIN 160
 
 /*
  * A loaded block is treated as if its last read was so many ticks ago: eight
@@ -133,7 +138,6 @@ typedef struct Gittins
 	uint32_t reads[ROWS][AGES];
 	uint32_t looks[ROWS][AGES];
 	uint16_t index[CLASSES][AGES];
-	uint16_t index_new[CLASSES];     /* of a block just read, less the price */
 	uint8_t group[RELATIONS];        /* of relations, + 1; 0 = none yet */
 	uint16_t ghost[KNOWN_ROWS][ROW]; /* of watched sets, as GittinsSet.block */
 } Gittins;
@@ -309,7 +313,7 @@ work_out(Gittins *all, unsigned class)
 	for (unsigned from = 0; from < AGES; from++)
 	{
 		float left = 1, reads = 0, time = 0;
-		float best = 0, best_new = 0;
+		float best = 0;
 
 		for (unsigned step = from; step < AGES && left > 1e-3f; step++)
 		{
@@ -320,12 +324,8 @@ work_out(Gittins *all, unsigned class)
 			left -= read;
 			if (reads > best * time)
 				best = reads / time;
-			if (from == 0 && reads - PRICE > best_new * time)
-				best_new = (reads - PRICE) / time;
 		}
 		all->index[class][from] = rank_of(best);
-		if (from == 0)
-			all->index_new[class] = rank_of(best_new);
 	}
 }
 
@@ -649,7 +649,7 @@ gittins_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
 		return all->index[class][step_of(LOADED_AGE)] > lowest >> 16
 		           ? lowest % FC_WAYS
 		           : FC_WAY_NONE;
-	if (all->index_new[class] >= lowest >> 16)
+	if (all->index[class][0] >= (lowest >> 16) + MARGIN)
 		return lowest % FC_WAYS;
 	remember(place, candidate->fingerprint, block_now(set, class));
 	return FC_WAY_NONE;

@@ -250,6 +250,24 @@ test_relations(void)
 	   "one relation is worth the write and another is not");
 }
 
+/*
+ * All blocks are alike, and there are twice as many as have room: whichever are
+ * cached, half of the reads are hits.
+ */
+static void
+test_equals(Random *random)
+{
+	begin(4);
+	for (int i = 0; i < 100000; i++)
+	{
+		if (i == 50000)
+			reset_counts();
+		(void) read_block(random_below(random, 2 * 4 * FC_WAYS), 0);
+	}
+	OK(cache.fills < (cache.reads - cache.hits) / 10,
+	   "a block is not written to displace an equal one");
+}
+
 /* ---- blocks that are loaded ---------------------------------------------- */
 
 static FcCandidate
@@ -403,6 +421,7 @@ main(void)
 	test_recency(&random);
 	test_moving(&random);
 	test_relations();
+	test_equals(&random);
 	test_loads_are_no_reads();
 	test_heats();
 	test_watched_sets();
