@@ -81,7 +81,7 @@
  * After so many reads of watched sets, the indexes of the next class are
  * updated ...
  */
-#define UPDATE_PERIOD 32
+#define UPDATE_PERIOD 8
 
 /* ... and 1/32 of the next row's evidence is forgotten. */
 #define FADE_PERIOD 64
@@ -98,7 +98,7 @@
 #define GUESS_CHANCE 0.1f
 
 /* The more general evidence counts as much as this many reads of the class. */
-#define LEAN_READS 4.0f
+#define LEAN_READS 16.0f
 
 /*
  * A block is written to flash if its index is so much higher than that of the
