@@ -5,13 +5,13 @@
  * Below shared_buffers neither recency nor frequency can be trusted: a block
  * read a moment ago is in memory now, and a block read often may no longer be
  * needed.  So nothing is assumed.  Blocks fall into classes, by how often a
- * block was read while it was cached or remembered, and by one of eight groups
- * of relations.  For each class the rate of reads is learned as a function of
- * the block's age, the time since its last read.  For each class and age, the
- * rates yield the Gittins index: the best ratio, over all horizons, of the
- * reads expected until the horizon to the time the block is expected to stay
- * for them.  The block with the lowest index is evicted.  A new block whose own
- * index is not clearly higher than that one is not written at all.
+ * block was read of late, while it was cached or remembered, and by one of
+ * eight groups of relations.  For each class the rate of reads is learned as a
+ * function of the block's age, the time since its last read.  For each class
+ * and age, the rates yield the Gittins index: the best ratio, over all
+ * horizons, of the reads expected until the horizon to the time the block is
+ * expected to stay for them.  The block with the lowest index is evicted.  A
+ * new block whose own index is not clearly higher is not written at all.
  *
  * Time is a set's count of reads, so one table serves caches of all sizes.  A
  * set also remembers GHOSTS blocks that left or were refused, by 8 bits in one
@@ -44,7 +44,7 @@
 #include "fcache/replacement.h"
 
 #define COUNT_BITS 3
-#define COUNTS     (1 << COUNT_BITS) /* reads of a block beyond the first one */
+#define COUNTS     (1 << COUNT_BITS) /* how often a block was read of late */
 #define GROUPS     8                 /* of relations */
 #define CLASSES    (COUNTS * GROUPS)
 
@@ -65,6 +65,9 @@
 #define AGE_MASK ((1U << AGE_BITS) - 1)
 #define AGE_OLD  (3U << (AGE_BITS - 2)) /* the maximum, since clocks wrap */
 #define AGES     (2 * AGE_BITS)
+
+/* After so many reads of the set, a read of a block counts half. */
+#define HALF_LIFE 4096
 
 /* So many sets are watched; more would bring little. */
 #define WATCHED 256
@@ -138,6 +141,7 @@ typedef struct Gittins
 	uint32_t reads[ROWS][AGES];
 	uint32_t looks[ROWS][AGES];
 	uint16_t index[CLASSES][AGES];
+	uint16_t ghost_age[ROW];         /* by place in its row; see learn_age() */
 	uint8_t group[RELATIONS];        /* of relations, + 1; 0 = none yet */
 	uint16_t ghost[KNOWN_ROWS][ROW]; /* of watched sets, as GittinsSet.block */
 } Gittins;
@@ -454,6 +458,52 @@ tick(const FcReplacementPlace *place)
 	do_chores(place->shared);
 }
 
+/* ---- counts -------------------------------------------------------------- */
+
+/*
+ * The count of a block that is read again at this age, in ticks.  A count is a
+ * logarithm, of the reads that count: two steps double it.  What lies between
+ * two counts becomes the higher one as often as it is closer to that one.
+ */
+static unsigned
+count_again(unsigned count, unsigned age, uint32_t clock)
+{
+	static const float reads_of[COUNTS] = { 1, 1.414f, 2, 2.828f,
+		                                    4, 5.657f, 8, 11.314f };
+	const float half_life = (float) HALF_LIFE / (float) TICK;
+	float reads =
+		1 + reads_of[count % COUNTS] * decay(0.693f * (float) age / half_life);
+	unsigned again = 0;
+
+	while (again < COUNTS - 1 && reads_of[again + 1] <= reads)
+		again++;
+	if (again == COUNTS - 1)
+		return again;
+
+	float step = reads_of[again + 1] - reads_of[again];
+	float chance = (float) (scramble(clock) >> 8) / (float) (1 << 24);
+
+	return chance * step < reads - reads_of[again] ? again + 1 : again;
+}
+
+/*
+ * When most ghosts were last read is not known, but how old a ghost is that
+ * returns from the same place of its row in the sets that know it: the newest
+ * come first.  The mean is kept in 1/AGE_UNIT ticks.
+ */
+#define AGE_UNIT 64
+#define AGE_LEAN 16
+
+static void
+learn_age(Gittins *all, unsigned at, unsigned age)
+{
+	int mean = all->ghost_age[at];
+
+	FC_ASSERT(at < ROW && age <= AGE_MASK);
+	mean += ((int) (age * AGE_UNIT) - mean) / AGE_LEAN;
+	all->ghost_age[at] = (uint16_t) mean;
+}
+
 /* ---- ghosts -------------------------------------------------------------- */
 
 static unsigned
@@ -492,7 +542,10 @@ remember(const FcReplacementPlace *place, uint32_t fingerprint, unsigned block)
 	}
 }
 
-/* Remove the block from the ghosts; false = it is not remembered. */
+/*
+ * Remove the block from the ghosts, and say what it counts now that it is read;
+ * false = it is not remembered.
+ */
 static bool
 recall(const FcReplacementPlace *place, const FcCandidate *candidate,
        unsigned *count)
@@ -522,24 +575,20 @@ recall(const FcReplacementPlace *place, const FcCandidate *candidate,
 		set->counts[row][bit] =
 			(uint8_t) ((counts & newer_counts) | (counts >> 1 & ~newer_counts));
 	}
+	*count = count_again(*count, all->ghost_age[at] / AGE_UNIT, set->clock);
 	set->prints[row] = (prints & newer) | (prints >> 8 & ~newer);
 	if (watched(place, &known) && row < known.rows)
 	{
 		uint16_t *ghost = all->ghost[known.first + row];
 
 		add(all->reads, ghost[at], tick_of(set), known.weight);
+		learn_age(all, at, age_of(tick_of(set), ghost[at]));
 		memmove(ghost + at, ghost + at + 1, (ROW - 1 - at) * sizeof(*ghost));
 	}
 	return true;
 }
 
 /* ---- events -------------------------------------------------------------- */
-
-static unsigned
-one_more(unsigned count)
-{
-	return count < COUNTS - 1 ? count + 1 : COUNTS - 1;
-}
 
 static uint16_t
 block_now(const GittinsSet *set, unsigned class)
@@ -557,12 +606,13 @@ gittins_touched(const FcReplacementPlace *place, unsigned way)
 
 	unsigned block = set->block[way];
 	unsigned class = block >> AGE_BITS;
+	unsigned count = count_again(class % COUNTS, age_of(tick_of(set), block),
+	                             set->clock);
 	Known known;
 
 	if (watched(place, &known))
 		add(((Gittins *) place->shared)->reads, block, tick_of(set), ONE);
-	set->block[way] =
-		block_now(set, class_of(one_more(class % COUNTS), class / COUNTS));
+	set->block[way] = block_now(set, class_of(count, class / COUNTS));
 }
 
 static void
@@ -573,7 +623,7 @@ gittins_missed(const FcReplacementPlace *place, FcCandidate *candidate)
 	tick(place);
 	candidate->note = 0;
 	if (recall(place, candidate, &count))
-		candidate->note = (uint8_t) one_more(count);
+		candidate->note = (uint8_t) count;
 }
 
 static void

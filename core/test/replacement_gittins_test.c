@@ -268,6 +268,39 @@ test_equals(Random *random)
 	   "a block is not written to displace an equal one");
 }
 
+/* What a cached block counts. */
+static unsigned
+count_of(unsigned way)
+{
+	FcReplacementPlace at = place(0, 1);
+	FcCandidate moving = candidate(0, 0);
+
+	policy->moves(&at, way, &moving);
+	return moving.note;
+}
+
+/*
+ * A read counts half after 4096 reads of the set, and the highest count, 7,
+ * stands for 8 to 16 reads; two counts lower are half as many.
+ */
+static void
+test_fading_counts(void)
+{
+	FcReplacementPlace at = place(0, 1);
+
+	begin(1);
+	for (uint32_t block = 0; block < FC_WAYS; block++)
+		(void) read_block(block, 0);
+	for (int i = 0; i < 100; i++)
+		policy->touched(&at, 0);
+	OK(count_of(0) == 7, "a block that is read over and over counts most");
+	for (int i = 0; i < 4096; i++)
+		policy->touched(&at, 1);
+	policy->touched(&at, 0);
+	OK(count_of(0) == 5 || count_of(0) == 6,
+	   "reads of long ago count half when it is read again");
+}
+
 /* ---- blocks that are loaded ---------------------------------------------- */
 
 static FcCandidate
@@ -422,6 +455,7 @@ main(void)
 	test_moving(&random);
 	test_relations();
 	test_equals(&random);
+	test_fading_counts();
 	test_loads_are_no_reads();
 	test_heats();
 	test_watched_sets();
