@@ -105,11 +105,11 @@
 
 /*
  * A block is written to flash if its index is so much higher than that of the
- * block it displaces, in steps of rank_of(): 1.45 to 1.63 times as high.  A
+ * block it displaces, in steps of rank_of(): 1.7 to 1.8 times as high.  A
  * price in reads would be simpler, but it refuses blocks of volumes where
  * recency is all that counts: there no block is expected to be read often.
  */
-#define MARGIN 160
+#define MARGIN 208
 
 /*
  * A loaded block is treated as if its last read was so many ticks ago: eight
@@ -150,6 +150,7 @@ _Static_assert(sizeof(GittinsSet) <= 6 * FC_WAYS, "memory is documented");
 _Static_assert(sizeof(GittinsSet) % 8 == 0, "policy states lie side by side");
 _Static_assert(sizeof(Gittins) % 8 == 0, "and what follows is aligned");
 _Static_assert(1 << (FC_HEATS - 1) <= COUNTS, "each heat has its count");
+_Static_assert(AGE_MASK <= 4 * (HALF_LIFE / TICK / 2), "see count_again()");
 
 /* ---- classes and ages ---------------------------------------------------- */
 
@@ -288,48 +289,69 @@ learn_rates(const Gittins *all, unsigned class, float rate[AGES])
 	const unsigned rows[] = { ALL_ROW, count_row(class), class };
 
 	for (unsigned step = 0; step < AGES; step++)
+		rate[step] = GUESS_CHANCE / (float) step_width(step);
+
+	for (unsigned level = 0; level < 3; level++)
 	{
-		float guess = GUESS_CHANCE / (float) step_width(step);
+		const uint32_t *reads = all->reads[rows[level]];
+		const uint32_t *looks = all->looks[rows[level]];
+		float guess_reads = ONE * (level == 0 ? GUESS_READS : LEAN_READS);
 
-		for (unsigned level = 0; level < 3; level++)
+		/*
+		 * Reads by ticks, where the guess stands for guess_reads reads in
+		 * guess_reads / rate ticks.  Both are multiplied by the rate.
+		 */
+		for (unsigned step = 0; step < AGES; step++)
 		{
-			float weight = level == 0 ? GUESS_READS : LEAN_READS;
-			float reads = (float) all->reads[rows[level]][step] / ONE;
-			float looks = (float) all->looks[rows[level]][step] / ONE;
+			float expected = (float) looks[step] * spent_in_look * rate[step];
 
-			guess = (reads + weight) / (looks * spent_in_look + weight / guess);
+			rate[step] *=
+				((float) reads[step] + guess_reads) / (expected + guess_reads);
 		}
-		rate[step] = guess;
 	}
 }
 
+/* What a block is expected to do from the age at which a span begins. */
+typedef struct Span
+{
+	float reads; /* within the span */
+	float time;  /* in it until it is read or the span ends, in ticks */
+	float left;  /* chance that it is not read in the span */
+} Span;
+
+/*
+ * The index at an age is the ratio of the span that begins there and has the
+ * highest ratio of reads to time.  From the last age backwards: if what follows
+ * a span has a higher ratio, the span gains by taking it in, and only then.
+ */
 static void
 work_out(Gittins *all, unsigned class)
 {
 	float rate[AGES];
-	float stays[AGES]; /* chance not to be read while in this step */
+	Span following[AGES]; /* spans in a row, the nearest last */
+	unsigned spans = 0;
 
 	FC_ASSERT(class < CLASSES);
 	learn_rates(all, class, rate);
-	for (unsigned step = 0; step < AGES; step++)
-		stays[step] = decay(rate[step] * (float) step_width(step));
-
-	for (unsigned from = 0; from < AGES; from++)
+	for (unsigned step = AGES; step-- > 0;)
 	{
-		float left = 1, reads = 0, time = 0;
-		float best = 0;
+		float left = decay(rate[step] * (float) step_width(step));
+		Span span = { .reads = 1 - left,
+			          .time = (1 - left) / rate[step],
+			          .left = left };
 
-		for (unsigned step = from; step < AGES && left > 1e-3f; step++)
+		for (; spans > 0; spans--)
 		{
-			float read = left * (1 - stays[step]);
+			const Span *next = &following[spans - 1];
 
-			reads += read;
-			time += read / rate[step];
-			left -= read;
-			if (reads > best * time)
-				best = reads / time;
+			if (next->reads * span.time < span.reads * next->time)
+				break;
+			span.reads += span.left * next->reads;
+			span.time += span.left * next->time;
+			span.left *= next->left;
 		}
-		all->index[class][from] = rank_of(best);
+		following[spans++] = span;
+		all->index[class][step] = rank_of(span.reads / span.time);
 	}
 }
 
@@ -462,28 +484,26 @@ tick(const FcReplacementPlace *place)
 
 /*
  * The count of a block that is read again at this age, in ticks.  A count is a
- * logarithm, of the reads that count: two steps double it.  What lies between
+ * logarithm of the reads that count, in half octaves: 2 log2(reads).  It falls
+ * by 2 in HALF_LIFE, and the new read makes 2 log2(1 + 2^(count / 2)) of it,
+ * which the table has in 1/256, for counts from -4 to 8.  What lies between
  * two counts becomes the higher one as often as it is closer to that one.
  */
 static unsigned
 count_again(unsigned count, unsigned age, uint32_t clock)
 {
-	static const float reads_of[COUNTS] = { 1, 1.414f, 2, 2.828f,
-		                                    4, 5.657f, 8, 11.314f };
-	const float half_life = (float) HALF_LIFE / (float) TICK;
-	float reads =
-		1 + reads_of[count % COUNTS] * decay(0.693f * (float) age / half_life);
-	unsigned again = 0;
+	static const uint16_t again[] = { 165, 224,  300,  395,  512,  651, 812,
+		                              992, 1189, 1400, 1623, 1855, 2093 };
+	const unsigned step = HALF_LIFE / TICK / 2; /* ticks to fall by 1 */
 
-	while (again < COUNTS - 1 && reads_of[again + 1] <= reads)
-		again++;
-	if (again == COUNTS - 1)
-		return again;
+	FC_ASSERT(count < COUNTS && age <= AGE_MASK);
+	unsigned at = (count + 4) * step - age;
+	unsigned low = again[at / step];
+	unsigned high = again[at / step + 1];
+	unsigned exact = low + (high - low) * (at % step) / step;
+	unsigned rounded = (exact + (scramble(clock) >> 24)) >> 8;
 
-	float step = reads_of[again + 1] - reads_of[again];
-	float chance = (float) (scramble(clock) >> 8) / (float) (1 << 24);
-
-	return chance * step < reads - reads_of[again] ? again + 1 : again;
+	return rounded < COUNTS ? rounded : COUNTS - 1;
 }
 
 /*
@@ -606,8 +626,8 @@ gittins_touched(const FcReplacementPlace *place, unsigned way)
 
 	unsigned block = set->block[way];
 	unsigned class = block >> AGE_BITS;
-	unsigned count = count_again(class % COUNTS, age_of(tick_of(set), block),
-	                             set->clock);
+	unsigned count =
+		count_again(class % COUNTS, age_of(tick_of(set), block), set->clock);
 	Known known;
 
 	if (watched(place, &known))
