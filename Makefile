@@ -126,8 +126,10 @@ demo: build
 # On real devices: folders on the disk that the data is on and on the flash; a database of twice the memory.
 measure: build
 	$(Q)test -d '$(HDD)' && test -d '$(FLASH)' || { echo 'pgflash: name two folders: make measure HDD=/mnt/array FLASH=/mnt/nvme' >&2; exit 2; }
-	$(Q)'$(BIN)/pgflash' lab run oltp-approaches --preset $(or $(PRESET),quick) --hdd '$(HDD)' --flash '$(FLASH)' \
-		--set warehouses=$(or $(WAREHOUSES),$$(awk '/^MemTotal/ { print int($$2 / 1024 * 2 / 105) + 1 }' /proc/meminfo)) \
+	$(Q)warehouses='$(WAREHOUSES)'; : $${warehouses:=$$('$(BIN)/python' -c \
+		'from pgflash.machine.host import memory_bytes; print(memory_bytes() * 2 // 105_000_000 + 1)')}; \
+	'$(BIN)/pgflash' lab run oltp-approaches --preset $(or $(PRESET),instance) --hdd '$(HDD)' --flash '$(FLASH)' \
+		--set warehouses=$$warehouses --set shared_buffers=$$((warehouses * 13 + 16))MB --set cache_size=$$((warehouses * 160 + 64))MB \
 		--pg-config "$$(command -v '$(pg_config)')"
 	$(Q)'$(BIN)/pgflash' lab export latest
 

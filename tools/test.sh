@@ -4,12 +4,12 @@
 #
 # First the C rooms under prove, then everything Python on one PostgreSQL (18), and beside
 # it the tests marked `extension` on 19, 17, 16 and 15, without the negative controls, which
-# 18 runs.  17 and 16 run what deals with the server's own code, files and processes: 19 and 15,
-# on both sides of them, run the rest.  With PG=n in the environment, everything runs on that one only.  Eight tests for
-# two processors run at a time (JOBS=n: so many), since most of them wait for servers; 18
-# has four times the work of another major, and as many more of them.  A failure does not
-# stop the rest; the summary at the end says what ran, what failed and what could not run
-# and why.  A major that is not available is no failure.
+# 18 runs.  15, the oldest, runs all of these, and the others what deals with the server's own
+# code, files and processes.  With PG=n in the environment, everything runs on that one only.
+# Eight tests for two processors run at a time (JOBS=n: so many), since most of them wait for
+# servers; 18 has most of the work, and as many more of them.  A failure does not stop the rest;
+# the summary at the end says what ran, what failed and what could not run and why.  A major
+# that is not available is no failure.
 set -u
 trap 'wait; exit 130' INT # not the next step, and nothing that still runs is left behind
 cd "$(dirname "$0")/.."
@@ -74,7 +74,7 @@ else
 	declare -A running
 	for major in 19 17 16 15; do
 		marked=("${outer[@]}")
-		[[ $major == 1[67] ]] && marked=("${inner[@]}")
+		[[ $major == 1[679] ]] && marked=("${inner[@]}")
 		pg_major "$major" "$share" 'extension tests' "${marked[@]}" --no-controls \
 			-m "extension and $all" >"$kept/$major" 2>&1 &
 		running[$major]=$!
