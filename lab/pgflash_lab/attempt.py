@@ -213,7 +213,10 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
         make_server_dir(places.archive)
     try:
         server.start(lab.emulator.env if lab.emulator else {})
-        with _context(lab, approach, places, server, repeat=repeat, listener=listener) as context:
+        with (
+            server.explaining_its_end(),
+            _context(lab, approach, places, server, repeat=repeat, listener=listener) as context,
+        ):
             if has_extension(lab.install):
                 create_extension(server, statements=lab.statements(parameters))
             if approach.objects or approach.temp or approach.keep:

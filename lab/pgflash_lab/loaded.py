@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgflash.progress import Listener
+from pgflash_lab.loading import index_memory
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from pgflash_lab.workload import DATABASE, P, Workload
@@ -43,7 +44,6 @@ _LOAD_SETTINGS = {
     "wal_init_zero": "off",
     "max_wal_size": "8GB",
     "shared_buffers": "256MB",
-    "maintenance_work_mem": "256MB",
     "autovacuum": "off",
 }
 #: With these, a checkpoint keeps no segments for later.
@@ -93,7 +93,11 @@ def load(
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(parents=True)
         try:
-            with Server.create(install, work, settings=_LOAD_SETTINGS) as server:
+            settings = _LOAD_SETTINGS | {"maintenance_work_mem": index_memory()}
+            with (
+                Server.create(install, work, settings=settings) as server,
+                server.explaining_its_end(),
+            ):
                 database_bytes = _load(install, server, workload, parameters, listener)
                 listener.stage("keeping the loaded database")
                 server.copy_to(making / "cluster")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import psycopg
 
 from pgflash.errors import PgflashError
+from pgflash.machine.host import core_count, memory_bytes
 
 #: Called with a stage's name and how much of it is done, from 0 to 1.
 Progress = Callable[[str, float], None]
@@ -17,6 +18,11 @@ Progress = Callable[[str, float], None]
 
 class LoadError(PgflashError):
     """A workload's database could not be created."""
+
+
+def index_memory() -> str:
+    """Return a load's maintenance_work_mem: each processor may build an index at the same time."""
+    return f"{max(1, min(256 << 20, memory_bytes() // (8 * core_count())) >> 20)}MB"
 
 
 def create_schema(
@@ -32,7 +38,7 @@ def create_schema(
         )
     if row[0]:
         connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
-    connection.execute("SET LOCAL maintenance_work_mem = '256MB'")
+    connection.execute(f"SET LOCAL maintenance_work_mem = '{index_memory()}'".encode())
     connection.execute(tables.encode())
 
 

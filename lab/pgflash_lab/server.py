@@ -28,7 +28,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -59,6 +59,11 @@ STOP_WAIT_S = 60.0
 IMMEDIATE_WAIT_S = 15.0
 #: Longest path of a Unix socket, without the final zero byte (sun_path is 108 bytes).
 SOCKET_PATH_BYTES_MAX = 107
+
+#: The postmaster's word in its log for a process that a signal ended.
+_KILLED = "was terminated by signal"
+#: It may come a little later than the connection's end.
+_LOG_WAIT_S = 2.0
 
 _POLL_S = 0.01
 _PORT = 5432
@@ -267,6 +272,24 @@ class Server:
             return ""
         content = self.log_path.read_bytes()
         return content[self._log_start_bytes if since_start else 0 :].decode(errors="replace")
+
+    @contextlib.contextmanager
+    def explaining_its_end(self) -> Iterator[None]:
+        """Raise ServerError with the log's reason if a killed process took a connection with it."""
+        try:
+            yield
+        except psycopg.OperationalError as error:
+            wait_until(lambda: bool(self._killed()), _LOG_WAIT_S, every_s=_POLL_S)
+            for line in self._killed():
+                raise ServerError(
+                    f"PostgreSQL lost a process: {line}",
+                    hint="The kernel sends signal 9 when memory runs out: dmesg says so.",
+                ) from error
+            raise
+
+    def _killed(self) -> list[str]:
+        """Return the lines of the log about processes that a signal ended, since the start."""
+        return [one for one in self.log_text(since_start=True).splitlines() if _KILLED in one]
 
     # ---- settings
 

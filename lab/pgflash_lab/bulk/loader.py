@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 
 from pgflash_lab.bulk.model import BulkParameters
-from pgflash_lab.loading import Progress
+from pgflash_lab.loading import Progress, index_memory
 from pgflash_lab.warehouse.data import generate, part_count
 
 #: The columns that the generator's rows have; the batch is the session's.
@@ -33,7 +33,7 @@ def load(conninfo: str, parameters: BulkParameters, progress: Progress | None = 
     """Make the schema "load" and fill the hot table, in one transaction."""
     report = progress or (lambda _stage, _fraction: None)
     with psycopg.connect(conninfo, application_name="pgflash load") as connection:
-        connection.execute("SET LOCAL maintenance_work_mem = '256MB'")
+        connection.execute(f"SET LOCAL maintenance_work_mem = '{index_memory()}'".encode())
         connection.execute(_text("tables.sql").encode())
         connection.execute("SET LOCAL load.batch = '0'")
         parts = part_count(parameters.base_scale_factor)

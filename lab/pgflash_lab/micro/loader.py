@@ -6,7 +6,7 @@ from importlib import resources
 import psycopg
 from psycopg import sql
 
-from pgflash_lab.loading import Progress, statements_of
+from pgflash_lab.loading import Progress, index_memory, statements_of
 from pgflash_lab.micro.model import FILL_PERCENT, MicroParameters, Side
 
 
@@ -15,7 +15,7 @@ def load(conninfo: str, parameters: MicroParameters, progress: Progress | None =
     report = progress or (lambda _stage, _fraction: None)
     tables = resources.files(__package__).joinpath("sql", "tables.sql").read_text(encoding="utf-8")
     with psycopg.connect(conninfo, application_name="pgflash micro load") as connection:
-        connection.execute("SET LOCAL maintenance_work_mem = '256MB'")
+        connection.execute(f"SET LOCAL maintenance_work_mem = '{index_memory()}'".encode())
         connection.execute("CREATE SCHEMA micro")
         for number, side in enumerate(Side):
             report("load rows", number / len(Side))

@@ -55,6 +55,26 @@ def test_the_server_never_runs_as_root(server: Server) -> None:
     assert uid == (os.geteuid() if account is None else account.uid)
 
 
+def test_a_process_that_was_killed_is_the_reason_for_a_lost_connection(server: Server) -> None:
+    with server.connect() as connection:
+        os.kill(connection.info.backend_pid, signal.SIGKILL)
+        with (
+            pytest.raises(ServerError, match=r"PID \d+\) was terminated by signal 9") as raised,
+            server.explaining_its_end(),
+        ):
+            connection.execute("select 1")
+    assert "dmesg" in raised.value.hint
+
+
+def test_another_lost_connection_is_no_killed_process(server: Server) -> None:
+    with (
+        pytest.raises(psycopg.OperationalError),
+        server.explaining_its_end(),
+        server.connect() as connection,
+    ):
+        connection.execute("select pg_terminate_backend(pg_backend_pid())")
+
+
 def test_a_restart_keeps_what_was_committed(server: Server) -> None:
     with server.connect() as connection:
         connection.execute("create table t as select 42 as answer")
