@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from pgflash.machine.host import memory_bytes
 from pgflash.model.words import whole
 from pgflash_lab.workload import InconsistentError
 
@@ -40,27 +41,31 @@ def split_conditions(text: str) -> list[tuple[int, str, str]]:
     ]
 
 
-def check_conditions(conninfo: str, text: str, *, work_mem: str) -> list[ConditionResult]:
+def check_conditions(conninfo: str, text: str) -> list[ConditionResult]:
     """Check every condition in one snapshot, and return them all, good and bad."""
     with psycopg.connect(conninfo, application_name="pgflash check") as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
-        return check_in_session(connection, text, work_mem=work_mem)
+        return check_in_session(connection, text)
 
 
-def check_in_session(
-    connection: psycopg.Connection, text: str, *, work_mem: str
-) -> list[ConditionResult]:
+def check_in_session(connection: psycopg.Connection, text: str) -> list[ConditionResult]:
     """Check every condition in the connection's transaction."""
-    connection.execute("select set_config('work_mem', %s, true)", [work_mem])
-    # These are a handful of plain aggregates: compiling them costs more than it saves.
-    connection.execute("set local jit = off")
+    prepare(connection)
     results = []
     for number, condition, statement in split_conditions(text):
         row = connection.execute(statement.encode()).fetchone()
         assert row is not None
         results.append(ConditionResult(number=number, condition=condition, violations=int(row[0])))
     return results
+
+
+def prepare(connection: psycopg.Connection) -> None:
+    """Give the transaction memory for its hashes: parallel workers have as much each."""
+    work_mem = min(256 << 20, memory_bytes() // 64) >> 20
+    connection.execute(f"set local work_mem = '{work_mem}MB'".encode())
+    # These are a handful of plain aggregates: compiling them costs more than it saves.
+    connection.execute("set local jit = off")
 
 
 def require_all(results: Sequence[ConditionResult]) -> tuple[str, ...]:

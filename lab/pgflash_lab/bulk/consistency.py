@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from pgflash.model.words import whole
+from pgflash_lab.conditions import prepare
 from pgflash_lab.scans import missing_in_index
 from pgflash_lab.workload import InconsistentError
 
@@ -51,8 +52,7 @@ def check(conninfo: str) -> tuple[str, ...]:
     with psycopg.connect(conninfo, application_name="pgflash load check") as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
-        connection.execute("SET LOCAL work_mem = '64MB'")
-        connection.execute("SET LOCAL jit = off")
+        prepare(connection)
         for condition, query in CONDITIONS.items():
             held.append(_hold(condition, _number(connection, query)))
         for column in INDEXES:

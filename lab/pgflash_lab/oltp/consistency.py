@@ -11,14 +11,12 @@ import psycopg
 from pgflash_lab.conditions import ConditionResult, check_conditions, check_in_session
 from pgflash_lab.oltp.sql_files import read_sql
 
-_WORK_MEM = "64MB"
-
 
 def check_consistency(conninfo: str) -> list[ConditionResult]:
     """Check every condition in one snapshot, and return them all, good and bad."""
-    return check_conditions(conninfo, read_sql("consistency.sql"), work_mem=_WORK_MEM)
+    return check_conditions(conninfo, read_sql("consistency.sql"))
 
 
 def check_connection(connection: psycopg.Connection) -> list[ConditionResult]:
     """Check every condition in the connection's transaction."""
-    return check_in_session(connection, read_sql("consistency.sql"), work_mem=_WORK_MEM)
+    return check_in_session(connection, read_sql("consistency.sql"))

@@ -30,8 +30,6 @@ _LOAD_SCALE_S = 0.3
 #: pgbench's tables with their indexes, for each unit of the scale.
 _SCALE_BYTES = 15 * 2**20
 
-_WORK_MEM = "64MB"
-
 
 class PgbenchWorkload:
     """pgbench's scripts, or a user's own."""
@@ -126,7 +124,7 @@ class PgbenchWorkload:
             text = resources.files(__package__).joinpath("sql", "consistency.sql").read_text()
         else:
             return ()
-        return require_all(check_conditions(conninfo, text, work_mem=_WORK_MEM))
+        return require_all(check_conditions(conninfo, text))
 
 
 def _text(name: str) -> str:
