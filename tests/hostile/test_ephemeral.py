@@ -5,8 +5,10 @@ The script is share/pgflash/ephemeral/pgflash-ephemeral; its drives are loop dev
 and a temporary tablespace come back on an empty drive is tested here, too.
 """
 
+import contextlib
 import hashlib
 import os
+import pty
 import shutil
 import subprocess
 import tempfile
@@ -357,6 +359,69 @@ def test_the_folder_of_a_version_is_made_as_the_server_s_user(rig: Rig) -> None:
         (data / "PG_VERSION").write_text(version)
         assert rig.again().returncode == 1
         assert list(victim.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["PG_VERSION", "global/pg_control"])
+def test_a_pipe_in_place_of_a_file_holds_up_no_boot(rig: Rig, name: str, tmp_path: Path) -> None:
+    """Its reader would wait until somebody writes to it."""
+    data = rig.folder / "data"
+    (data / "global").mkdir(parents=True)
+    (data / "pg_tblspc").mkdir()
+    (data / "PG_VERSION").write_text("18\n")
+    (data / "pg_tblspc" / "16384").symlink_to(rig.mount / "temp")
+    (data / name).unlink(missing_ok=True)
+    os.mkfifo(data / name)
+    (data / name).chmod(0o666)
+    # The script's own limit, shortened.
+    rig.script = tmp_path / "script"
+    rig.script.write_text(SCRIPT.read_text().replace("timeout 20", "timeout 2"))
+    assert rig.run(TEMP="temp", DATA=str(data)).returncode == 1
+
+
+@pytest.mark.parametrize("script", ["postrm", "ephemeral"])
+def test_the_owner_of_files_gets_no_terminal_of_root(rig: Rig, tmp_path: Path, script: str) -> None:
+    """He may trace a process of his, and so type into a terminal that it has."""
+    programs, report = rig.folder / "bin", rig.folder / "report"
+    programs.mkdir()
+    report.mkdir()
+    os.chown(report, rig.owner.uid, 0)
+    for name in ("find", "od"):
+        (programs / name).write_text(
+            "#!/bin/sh\n"
+            f"cut -d ' ' -f 7 /proc/$$/stat > {report}/terminal\n"
+            f"ls -l /proc/$$/fd > {report}/files\n"
+        )
+        (programs / name).chmod(0o755)
+    if script == "postrm":
+        cache = rig.folder / "18"
+        cache.mkdir()
+        os.chown(cache, rig.owner.uid, 0)
+        text = (REPOSITORY / "debian" / "extension.postrm.in").read_text()
+        program = tmp_path / "postrm"
+        program.write_text(
+            text.replace("/var/cache/pgflash/@PGVERSION@", str(cache)).replace("#DEBHELPER#", "")
+        )
+        command = ["sh", str(program), "purge"]
+    else:
+        data = rig.folder / "data"
+        (data / "pg_tblspc").mkdir(parents=True)
+        (data / "PG_VERSION").write_text("18\n")
+        (data / "pg_tblspc" / "16384").symlink_to(rig.mount / "temp")
+        rig.run(TEMP="temp", DATA=str(data))
+        program = tmp_path / "ephemeral"
+        program.write_text(SCRIPT.read_text().replace("\nPATH=", f"\nPATH={programs}:"))
+        command = ["sh", str(program), str(rig.conf)]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
+        os.execvp(command[0], command)
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while os.read(terminal, 4096):
+            pass
+    os.waitpid(child, 0)
+    os.close(terminal)
+    assert (report / "terminal").read_text() == "0\n"
+    assert "/dev/pts" not in (report / "files").read_text()
 
 
 # ---- a server

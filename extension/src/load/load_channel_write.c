@@ -112,13 +112,19 @@ prepare(const char *schema)
 static bool
 alike(Datum new_bitmap, Datum old_bitmap)
 {
-	bytea *one = DatumGetByteaPP(new_bitmap);
-	bytea *other = DatumGetByteaPP(old_bitmap);
-	size_t size = VARSIZE_ANY_EXHDR(one);
-	size_t other_size = VARSIZE_ANY_EXHDR(other);
+	bytea *one;
+	bytea *other;
+	size_t size;
+	size_t other_size;
 	uint64 blocks = 0;
 	uint64 different = 0;
 
+	if (!load_list_bitmap_fits(old_bitmap))
+		return false;
+	one = DatumGetByteaPP(new_bitmap);
+	other = DatumGetByteaPP(old_bitmap);
+	size = VARSIZE_ANY_EXHDR(one);
+	other_size = VARSIZE_ANY_EXHDR(other);
 	for (size_t i = 0; i < Max(size, other_size); i++)
 	{
 		uint8 a = i < size ? (uint8) VARDATA_ANY(one)[i] : 0;

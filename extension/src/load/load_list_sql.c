@@ -16,6 +16,7 @@
 
 #include <math.h>
 
+#include "access/detoast.h"
 #include "access/htup_details.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
@@ -110,6 +111,19 @@ count_bits(const uint8 *bitmap, uint32 size)
 	return bits;
 }
 
+static bool
+fits(Datum value, size_t most_bytes)
+{
+	return toast_raw_datum_size(value) <= VARHDRSZ + most_bytes;
+}
+
+bool
+load_list_bitmap_fits(Datum bitmap)
+{
+	Assert(DatumGetPointer(bitmap) != NULL);
+	return fits(bitmap, (bridge_load_segment_blocks() + 7) / 8);
+}
+
 const char *
 load_list_take(const Datum values[LIST_COLUMNS], const bool nulls[LIST_COLUMNS],
                LoadPartSource *out)
@@ -132,7 +146,8 @@ load_list_take(const Datum values[LIST_COLUMNS], const bool nulls[LIST_COLUMNS],
 	part->filenode = DatumGetObjectId(values[LIST_FILENODE]);
 	segment = DatumGetInt32(values[LIST_SEGMENT]);
 	heat = DatumGetInt32(values[LIST_HEAT]);
-	if (!bridge_load_fork(TextDatumGetCString(values[LIST_FORK]), &part->fork))
+	if (!fits(values[LIST_FORK], NAMEDATALEN) ||
+	    !bridge_load_fork(TextDatumGetCString(values[LIST_FORK]), &part->fork))
 		return "fork";
 	if (heat < 0 || heat >= BRIDGE_LOAD_HEATS)
 		return "heat";
@@ -144,11 +159,10 @@ load_list_take(const Datum values[LIST_COLUMNS], const bool nulls[LIST_COLUMNS],
 	if (!bridge_load_possible(&file))
 		return "filenode or segment";
 
-	/* It has no more blocks than a segment can have. */
+	if (!load_list_bitmap_fits(values[LIST_BITMAP]))
+		return "bitmap";
 	bytes = DatumGetByteaPP(values[LIST_BITMAP]);
 	part->size = (uint32) VARSIZE_ANY_EXHDR(bytes);
-	if (part->size > (bridge_load_segment_blocks() + 7) / 8)
-		return "bitmap";
 	out->bitmap = (const uint8 *) VARDATA_ANY(bytes);
 	part->blocks = count_bits(out->bitmap, part->size);
 	return NULL;

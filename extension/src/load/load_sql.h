@@ -30,6 +30,12 @@ enum
 extern const RowColumn load_list_columns[LIST_COLUMNS];
 
 /*
+ * Is the stored bitmap no longer than a segment's?  A longer one is not even
+ * decompressed: a user who may write the table could make it a gigabyte.
+ */
+extern bool load_list_bitmap_fits(Datum bitmap);
+
+/*
  * Turn such columns, of these types, into a part, whose bitmap remains that of
  * the row.  Returns NULL, or what is invalid.
  */

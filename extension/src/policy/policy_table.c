@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
@@ -24,9 +25,11 @@
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -41,6 +44,9 @@
 #define COLUMN_POLICY   2
 #define COLUMNS         2
 
+/* A row with more than two quoted names is nobody's. */
+#define NAME_BYTES_MAX (8 * NAMEDATALEN)
+
 Oid
 policy_table(void)
 {
@@ -54,6 +60,7 @@ typedef struct Walk
 	Relation table;
 	Snapshot snapshot;
 	SysScanDesc scan;
+	MemoryContext row; /* what looking at a row takes */
 } Walk;
 
 /* Rows are read and made by column position. */
@@ -82,6 +89,8 @@ walk_begin(Walk *walk, Oid table)
 	walk->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	walk->scan = systable_beginscan(walk->table, InvalidOid, false,
 	                                walk->snapshot, 0, NULL);
+	walk->row = AllocSetContextCreate(CurrentMemoryContext, "pgflash policy",
+	                                  ALLOCSET_SMALL_SIZES);
 }
 
 /* A row as found by the walk. */
@@ -94,39 +103,53 @@ typedef struct Met
 	CachePolicy policy;
 } Met;
 
+/* Understand a row; false: the table's constraints prevent it. */
+static bool
+look_at(HeapTuple tuple, TupleDesc row, Met *met)
+{
+	Datum value[COLUMNS];
+	bool null[COLUMNS];
+
+	/*
+	 * Not heap_getattr(): in some builds its headers call functions that they
+	 * lack.
+	 */
+	heap_deform_tuple(tuple, row, value, null);
+	if (null[COLUMN_RELATION - 1] || null[COLUMN_POLICY - 1] ||
+	    toast_raw_datum_size(value[COLUMN_RELATION - 1]) > NAME_BYTES_MAX ||
+	    toast_raw_datum_size(value[COLUMN_POLICY - 1]) > NAME_BYTES_MAX ||
+	    !bridge_cache_policy_of_word(
+			TextDatumGetCString(value[COLUMN_POLICY - 1]), &met->policy))
+		return false;
+	met->tuple = tuple;
+	met->value = value[COLUMN_RELATION - 1];
+	met->state = relation_name_look(met->value, &met->relation);
+	return true;
+}
+
 /* The next row; false at the end. */
 static bool
 walk_next(Walk *walk, Met *met)
 {
-	TupleDesc row = RelationGetDescr(walk->table);
-	Datum *value = palloc((Size) row->natts * sizeof(Datum));
-	bool *null = palloc((Size) row->natts * sizeof(bool));
+	bool found = false;
 	HeapTuple tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(walk->scan)))
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(walk->scan)))
 	{
-		/*
-		 * Not heap_getattr(): in some builds its headers call functions that
-		 * they lack.
-		 */
-		heap_deform_tuple(tuple, row, value, null);
+		MemoryContext before = MemoryContextSwitchTo(walk->row);
 
-		/* The table's constraints prevent this. */
-		if (null[COLUMN_RELATION - 1] || null[COLUMN_POLICY - 1] ||
-		    !bridge_cache_policy_of_word(
-				TextDatumGetCString(value[COLUMN_POLICY - 1]), &met->policy))
-			continue;
-		met->tuple = tuple;
-		met->value = value[COLUMN_RELATION - 1];
-		met->state = relation_name_look(met->value, &met->relation);
-		return true;
+		CHECK_FOR_INTERRUPTS();
+		found = look_at(tuple, RelationGetDescr(walk->table), met);
+		MemoryContextSwitchTo(before);
+		MemoryContextReset(walk->row);
 	}
-	return false;
+	return found;
 }
 
 static void
 walk_end(Walk *walk)
 {
+	MemoryContextDelete(walk->row);
 	systable_endscan(walk->scan);
 	UnregisterSnapshot(walk->snapshot);
 	table_close(walk->table, NoLock);

@@ -15,10 +15,11 @@
  * (load_channel.c), which is in the same database.
  *
  * Which database: that of pgflash.snapshot_database or else, of those that have
- * the extension, the one with the newest snapshot, or the one created first.
- * The launcher searches for it when it does not know it, and again when a
- * visitor finds the extension gone.  While there is none, it searches every
- * LOOK_S.
+ * the extension, the first one that belongs to a superuser, or the first one.
+ * What is stored there does not count, nor when a tenant's database was
+ * created: both are up to the tenant, who may read there what others do.  The
+ * launcher searches for it when it does not know it, and again when a visitor
+ * finds the extension gone.  While there is none, it searches every LOOK_S.
  *
  * The visitor has the rights of the extension's owner (rights.c).  If the SQL
  * is of another version than the library, it only reports that.
@@ -33,12 +34,14 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -78,7 +81,7 @@ PGDLLEXPORT void pgflash_stored_list_main(Datum database);
 
 #define VISITOR "pgflash snapshot visitor"
 
-/* Is the extension installed there, and when was its newest snapshot? */
+/* Is the extension installed there? */
 static const VisitKind visit_look = { VISITS_SNAPSHOTS, "pgflash snapshot",
 	                                  VISITOR, "pgflash_snapshot_look_main",
 	                                  LOOK_LIMIT_MS };
@@ -98,9 +101,7 @@ static const VisitKind visit_list = { VISITS_SNAPSHOTS, "pgflash stored list",
 	                                  "pgflash_stored_list_main",
 	                                  TAKE_LIMIT_MS };
 
-/*
- * What a visitor reports; with it, the time of its newest snapshot, 0 = none.
- */
+/* What a visitor reports. */
 typedef enum Answer
 {
 	ANSWER_FAILED,   /* it died */
@@ -116,26 +117,6 @@ static const char *
 schema_now(void)
 {
 	return quote_identifier(get_namespace_name(catalog_schema()));
-}
-
-/* What the visitor has found. */
-static uint64 newest_at;
-
-static void
-look(void)
-{
-	bool is_null = true;
-	Datum newest = 0;
-
-	SPI_connect();
-	SPI_execute(psprintf("select max(taken_at) from %s.pgflash_snapshots",
-	                     schema_now()),
-	            true, 1);
-	if (SPI_processed > 0)
-		newest = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
-		                       &is_null);
-	newest_at = is_null ? 0 : (uint64) DatumGetTimestampTz(newest);
-	SPI_finish();
 }
 
 static void
@@ -171,8 +152,9 @@ end(void)
 }
 
 /*
- * Do one piece of work in a transaction, if the extension is installed.  Views
- * of another version are not read, because their origin is unknown.
+ * Do one piece of work (NULL: none) in a transaction, if the extension is
+ * installed.  Views of another version are not read, because their origin is
+ * unknown.
  */
 static Answer
 carry_out(void (*work)(void), const char *doing)
@@ -182,7 +164,7 @@ carry_out(void (*work)(void), const char *doing)
 	Assert(!IsTransactionState());
 	begin(doing);
 	here = catalog_lock(AccessShareLock);
-	if (here.is_current)
+	if (here.is_current && work != NULL)
 	{
 		Rights before = rights_as_owner(here.owner);
 
@@ -206,7 +188,7 @@ take(void)
 static void
 answer(Answer word)
 {
-	visits_answer((VisitAnswer){ .word = word, .number = newest_at });
+	visits_answer((VisitAnswer){ .word = word });
 }
 
 static void
@@ -220,7 +202,7 @@ static void
 work_look(void)
 {
 	prepare();
-	answer(carry_out(look, "looking for snapshots"));
+	answer(carry_out(NULL, "looking for the extension"));
 }
 
 static void
@@ -303,8 +285,7 @@ say_other_version(Oid database, bool newer)
 }
 
 static Answer
-send_visitor(const VisitKind *kind, Oid database, Oid owner,
-             uint64 *newest_at_out)
+send_visitor(const VisitKind *kind, Oid database, Oid owner)
 {
 	VisitAnswer said;
 	static bool complained;
@@ -322,7 +303,6 @@ send_visitor(const VisitKind *kind, Oid database, Oid owner,
 		complained = true;
 	}
 	Assert(said.word <= ANSWER_DONE);
-	*newest_at_out = said.number;
 	if ((Answer) said.word != ANSWER_OLDER &&
 	    (Answer) said.word != ANSWER_NEWER)
 		return (Answer) said.word;
@@ -347,33 +327,46 @@ is_any(const ListedDatabase *one)
 	return true;
 }
 
+/* Add the databases that suit and whose owner is a superuser, or is none. */
+static List *
+add_databases(List *found, const List *all,
+              bool (*suit)(const ListedDatabase *one), bool of_superusers)
+{
+	MemoryContext before = MemoryContextSwitchTo(TopMemoryContext);
+	ListCell *cell;
+
+	foreach (cell, all)
+	{
+		const ListedDatabase *one = lfirst(cell);
+		ListedDatabase *copy;
+
+		if (!suit(one) || superuser_arg(one->owner) != of_superusers)
+			continue;
+		copy = palloc(sizeof(ListedDatabase));
+		*copy = *one;
+		found = lappend(found, copy);
+	}
+	MemoryContextSwitchTo(before);
+	return found;
+}
+
 /*
- * Databases that accept connections, in permanent memory; none if the list is
- * locked.
+ * Databases that accept connections, those of superusers first, in permanent
+ * memory; none if their list or that of the roles is locked.
  */
 static List *
 select_databases(bool (*suit)(const ListedDatabase *one))
 {
 	List *all = NIL;
 	List *found = NIL;
-	ListCell *cell;
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	(void) outside_databases(&all);
-	foreach (cell, all)
+	if (ConditionalLockRelationOid(AuthIdRelationId, AccessShareLock) &&
+	    outside_databases(&all))
 	{
-		const ListedDatabase *one = lfirst(cell);
-		MemoryContext before;
-		ListedDatabase *copy;
-
-		if (!suit(one))
-			continue;
-		before = MemoryContextSwitchTo(TopMemoryContext);
-		copy = palloc(sizeof(ListedDatabase));
-		*copy = *one;
-		found = lappend(found, copy);
-		MemoryContextSwitchTo(before);
+		found = add_databases(found, all, suit, true);
+		found = add_databases(found, all, suit, false);
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
@@ -381,12 +374,9 @@ select_databases(bool (*suit)(const ListedDatabase *one))
 	return found;
 }
 
-/*
- * Are there snapshots, and how new is the newest?  Databases without the
- * extension are not visited.
- */
+/* Databases without the extension are not visited. */
 static Answer
-look_into(Oid database, uint64 *newest_at_out)
+look_into(Oid database)
 {
 	Oid owner;
 
@@ -395,7 +385,7 @@ look_into(Oid database, uint64 *newest_at_out)
 		case OUTSIDE_STRANGER:
 			return ANSWER_STRANGER;
 		case OUTSIDE_THERE:
-			return send_visitor(&visit_look, database, owner, newest_at_out);
+			return send_visitor(&visit_look, database, owner);
 		case OUTSIDE_UNKNOWN:
 			break;
 	}
@@ -412,26 +402,19 @@ find_repository(Oid before, ListedDatabase *found_out)
 {
 	List *databases = select_databases(is_candidate);
 	bool found = false;
-	uint64 found_newest = 0;
 	ListCell *cell;
 
 	foreach (cell, databases)
 	{
 		const ListedDatabase *one = lfirst(cell);
-		uint64 newest = 0;
-		Answer said = ShutdownRequestPending ? ANSWER_FAILED
-		                                     : look_into(one->oid, &newest);
+		Answer said =
+			ShutdownRequestPending ? ANSWER_FAILED : look_into(one->oid);
 
-		if (said == ANSWER_FAILED && one->oid == before)
-		{
-			found = false;
+		found = said == ANSWER_DONE;
+		if (found)
+			*found_out = *one;
+		if (found || (said == ANSWER_FAILED && one->oid == before))
 			break;
-		}
-		if (said != ANSWER_DONE || (found && newest <= found_newest))
-			continue;
-		*found_out = *one;
-		found_newest = newest;
-		found = true;
 	}
 	list_free_deep(databases);
 	return found;
@@ -481,10 +464,9 @@ request_names(void)
 	     wanted = snapshot_names_wanted(wanted))
 	{
 		const ListedDatabase *one = find_listed(databases, wanted);
-		uint64 newest;
 
-		if (one == NULL || send_visitor(&visit_name, wanted, one->owner,
-		                                &newest) != ANSWER_DONE)
+		if (one == NULL ||
+		    send_visitor(&visit_name, wanted, one->owner) != ANSWER_DONE)
 			snapshot_names_forget(wanted);
 	}
 	list_free_deep(databases);
@@ -523,7 +505,6 @@ static TimestampTz
 work_when_due(Schedule *schedule)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	uint64 newest;
 
 	if (!OidIsValid(schedule->repository))
 		find(schedule);
@@ -537,8 +518,7 @@ work_when_due(Schedule *schedule)
 	}
 
 	schedule->due = next_time(now);
-	switch (send_visitor(&visit_take, schedule->repository, schedule->owner,
-	                     &newest))
+	switch (send_visitor(&visit_take, schedule->repository, schedule->owner))
 	{
 		case ANSWER_DONE:
 			request_names();
@@ -561,7 +541,6 @@ list_when_due(Schedule *schedule)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz next = later(now, load_channel_every_s(RecoveryInProgress()));
-	uint64 newest;
 
 	if (!load_channel_wanted())
 		return later(now, LOOK_S);
@@ -575,8 +554,8 @@ list_when_due(Schedule *schedule)
 		find(schedule);
 	if (!OidIsValid(schedule->repository))
 		schedule->list_due = Min(next, later(now, LOOK_S));
-	else if (send_visitor(&visit_list, schedule->repository, schedule->owner,
-	                      &newest) != ANSWER_DONE)
+	else if (send_visitor(&visit_list, schedule->repository, schedule->owner) !=
+	         ANSWER_DONE)
 		schedule->repository = InvalidOid;
 	return schedule->list_due;
 }
