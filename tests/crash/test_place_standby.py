@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from pgflash.machine.ephemeral import ephemeral_at
-from pgflash.machine.mounts import mount_of, read_mounts
-from pgflash.machine.tree import HERE
 from pgflash.model.plan import Move, MoveKind
-from pgflash.place import PlaceError, look_at, wal
+from pgflash.place import PlaceError, cluster, look_at
 from pgflash.place.journal import read_plan
 from pgflash.standbys import read_standbys
 from pgflash_lab.postgres import PgInstall
@@ -106,14 +104,14 @@ def test_the_wal_goes_to_a_drive_that_may_be_lost_only_beside_a_synchronous_stan
 ) -> None:
     primary, standby = pair
     add_and_follow(primary, standby)
-    # This machine, with the drive of the target named as one that is empty after a stop.
-    drive = mount_of(HERE, read_mounts(), str(primary.server.base))
-    assert drive is not None
+    # The target is on a drive that is named as one that is empty after a stop, the data is not.
+    drive = primary.server.base / "flash-wal"
     fake = FakeMachine(tmp_path)
-    fake.write("proc/self/mountinfo", Path("/proc/self/mountinfo").read_text().rstrip())
-    fake.write("etc/pgflash/ephemeral/nvme.conf", f"MOUNT={drive.mount_point}")
-    (tmp_path / str(primary.server.base).lstrip("/")).mkdir(parents=True)
-    monkeypatch.setattr(wal, "ephemeral_at", partial(ephemeral_at, machine=fake.machine))
+    fake.mount("8:1", "/", "ext4", "/dev/sda1")
+    fake.mount("259:1", str(drive), "ext4", "/dev/nvme0n1p1")
+    fake.write("etc/pgflash/ephemeral/nvme.conf", f"MOUNT={drive}")
+    (tmp_path / str(drive).lstrip("/")).mkdir(parents=True)
+    monkeypatch.setattr(cluster, "ephemeral_at", partial(ephemeral_at, machine=fake.machine))
 
     path = primary.plan(wal_to(primary), name="lost")
     with pytest.raises(PlaceError, match=r"nvme.conf names it.*there is no synchronous standby"):

@@ -519,6 +519,12 @@ bridge_tick(void)
 	return more ? Min(again_ms, BUSY_MS) : again_ms;
 }
 
+void
+bridge_settings_reloaded(void)
+{
+	bridge_resize_retry();
+}
+
 bool
 bridge_load(void)
 {

@@ -84,6 +84,9 @@ extern bool bridge_load(void);
  */
 extern unsigned bridge_tick(void);
 
+/* The settings were reloaded: try again what was refused. */
+extern void bridge_settings_reloaded(void);
+
 /* ---- the writer ---------------------------------------------------------- */
 
 /* Register the background worker that writes to flash (bridge_writer.c). */

@@ -6,7 +6,8 @@
  * between:
  *
  *	grow	first reserve room in all cache files; only then does core begin.
- *			If there is no room, nothing changes, and this is reported once.
+ *			If there is no room, nothing changes, and this is reported once
+ *			for each reload of the settings.
  *	shrink	core begins; once no process writes the slots to be removed, the
  *			files are cut off, piece by piece.
  *
@@ -39,15 +40,24 @@
 
 #define SLOTS_OF_MB (1024 * 1024 / FC_BLOCK_SIZE)
 
-/* A refused size is not tried again until the setting changes. */
-static int refused_blocks = -1;
+/*
+ * A refused size is not tried again until the settings are reloaded, which is
+ * also how it is asked for again.
+ */
+static bool refused;
 
 static void
 refuse(int why)
 {
 	Assert(why != 0);
-	refused_blocks = setting_cache_size_blocks;
+	refused = true;
 	atomic_store(&runtime.board->resize_refused, why);
+}
+
+void
+bridge_resize_retry(void)
+{
+	refused = false;
 }
 
 static bool
@@ -84,7 +94,7 @@ wanted_of_each(const FcConfig *config)
 {
 	uint32_t most = config->slot_count_max / config->device_count;
 
-	if (setting_cache_size_blocks == refused_blocks)
+	if (refused)
 		return 0;
 	atomic_store(&runtime.board->resize_refused, 0);
 	if (setting_cache_size_blocks >= FC_WAYS &&
@@ -158,14 +168,18 @@ begin(const FcConfig *config, uint32_t now, uint32_t wanted)
 {
 	bool failed = false;
 
-	Assert(wanted != now && wanted >= FC_WAYS && wanted % FC_WAYS == 0);
+	Assert(!refused && wanted != now && wanted >= FC_WAYS &&
+	       wanted % FC_WAYS == 0);
 	Assert(wanted <= config->slot_count_max / config->device_count);
 	if (wanted > now && !extend_files(config, wanted, &failed))
 	{
 		int saved_errno = errno;
 
 		if (!failed)
+		{
+			atomic_store(&runtime.board->resize_reserves, true);
 			return true;
+		}
 		refuse(saved_errno);
 		(void) trim_files(config, now);
 		errno = saved_errno;
@@ -176,8 +190,8 @@ begin(const FcConfig *config, uint32_t now, uint32_t wanted)
 		                now * config->device_count / SLOTS_OF_MB,
 		                wanted * config->device_count / SLOTS_OF_MB),
 		         errdetail("The cache keeps its size."),
-		         errhint("Free some space on the flash device, then set "
-		                 "pgflash.cache_size again.")));
+		         errhint("Free some space on the flash device, then reload the "
+		                 "configuration to try again.")));
 		return false;
 	}
 
@@ -214,6 +228,7 @@ bridge_resize_tick(const FcConfig *config)
 
 	Assert(size.slots % config->device_count == 0);
 	Assert(size.slots_max == config->slot_count_max);
+	atomic_store(&runtime.board->resize_reserves, false);
 	if (fc_mode(&runtime.cache, NULL) == FC_OFFLINE)
 		return false;
 	if (size.changing)

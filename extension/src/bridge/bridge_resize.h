@@ -21,6 +21,9 @@ extern uint32_t bridge_resize_begin_with(const FcConfig *config);
 /* Why the size does not follow the setting; NULL if it does, or soon will. */
 extern const char *bridge_resize_reason(uint32_t each_max);
 
+/* The settings were reloaded: try a refused size again. */
+extern void bridge_resize_retry(void);
+
 /* One step towards the setting; true if there is more to do at once. */
 extern bool bridge_resize_tick(const FcConfig *config);
 

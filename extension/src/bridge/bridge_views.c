@@ -154,7 +154,14 @@ bridge_size(void)
 	FcSize size = { .done = 1 };
 
 	if (bridge_attached())
+	{
 		size = fc_geometry_size(&runtime.cache);
+		if (!size.changing && atomic_load(&runtime.board->resize_reserves))
+		{
+			size.changing = true;
+			size.done = 0;
+		}
+	}
 	return (BridgeSize){ .slots = size.slots,
 		                 .slots_max = size.slots_max,
 		                 .changing = size.changing,

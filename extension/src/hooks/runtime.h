@@ -85,6 +85,9 @@ typedef struct Board
 	 */
 	_Atomic int resize_refused;
 
+	/* The cache files grow, so that the cache can. */
+	_Atomic bool resize_reserves;
+
 	Neighbourhood neighbourhood;
 } Board;
 

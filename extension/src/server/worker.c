@@ -121,6 +121,7 @@ pgflash_worker_main(Datum argument)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			bridge_settings_reloaded();
 			bridge_cache_policy_set_keep_share(setting_keep_share);
 		}
 

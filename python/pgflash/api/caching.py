@@ -15,10 +15,18 @@ from pgflash.session import Connection, connect, find_extension, require_own, sa
 #: What these functions need.
 _SUPERUSER = "Connect as a superuser."
 
-#: If a resize has not begun after so many seconds, there is nothing to do: the size is unchanged.
+#: If a resize has not begun after so many seconds, it is called refused.
 _PATIENCE_S = 5.0
 #: Seconds between two looks at a resize.
 _LOOK_S = 0.5
+
+#: A cache file's size is a multiple of this many bytes: a set of 64 blocks.
+_GRAIN = 64 * 8192
+_SIZE = """
+select resize_progress, resize_reason,
+    size_bytes / nullif((select count(*) from {0}.pgflash_cache_devices), 0) as file_bytes
+from {0}.pgflash_cache
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,28 +73,43 @@ def cache_resize(
     """
     setting = sql.Literal(f"{size_bytes // 1024}kB")
     with connect(dsn or "") as connection, said("change the size of the cache", hint=_SUPERUSER):
+        (before,) = _rows(connection, _SIZE)
+        if before["file_bytes"] is None:
+            raise PgflashError(
+                "the server has no flash cache",
+                hint="mode_reason in the view pgflash_cache says why.",
+            )
         connection.execute(sql.SQL("alter system set pgflash.cache_size = {}").format(setting))
         connection.execute("select pg_catalog.pg_reload_conf()")
-        _await_size(connection, listener or Listener())
+        _await_size(connection, size_bytes, before["resize_reason"], listener or Listener())
 
 
-def _await_size(connection: Connection, listener: Listener) -> None:
+def _await_size(
+    connection: Connection, size_bytes: int, reason_before: object, listener: Listener
+) -> None:
     """Wait for the housekeeper, which begins within seconds and may work for minutes."""
     listener.stage("resizing the cache", work=1.0)
-    begin = time.monotonic()
-    begun = False
-    while begun or time.monotonic() - begin < _PATIENCE_S:
-        (row,) = _rows(connection, "select resize_progress, resize_reason from {}.pgflash_cache")
-        if row["resize_reason"]:
+    looked = time.monotonic()
+    while True:
+        (row,) = _rows(connection, _SIZE)
+        if row["resize_progress"] is not None:
+            looked = time.monotonic()
+            listener.advance(float(str(row["resize_progress"])))
+        elif row["file_bytes"] == size_bytes // _GRAIN * _GRAIN:
+            return
+        late = time.monotonic() - looked > _PATIENCE_S
+        # A reason that was there before may be that of an earlier request.
+        if row["resize_reason"] and (late or row["resize_reason"] != reason_before):
             raise PgflashError(
                 f"the cache keeps its size: {row['resize_reason']}",
                 hint="pgflash.cache_size has the new value all the same: set it back.",
             )
-        if row["resize_progress"] is not None:
-            begun = True
-            listener.advance(float(str(row["resize_progress"])))
-        elif begun:
-            return
+        if late:
+            raise PgflashError(
+                f"the cache has not begun to change its size within {_PATIENCE_S:.0f} s",
+                hint="pgflash.cache_size has the new value, and the cache will follow once it can: "
+                "`pgflash cache` shows its mode and size.",
+            )
         time.sleep(_LOOK_S)
 
 

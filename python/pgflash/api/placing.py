@@ -218,4 +218,10 @@ def _folder(to: Path | str) -> str:
     """Return a folder as an absolute path."""
     if not to or to == Path():
         raise UsageError("--on names no folder", hint="Perhaps a variable of the shell is not set.")
+    if isinstance(to, str) and "/" not in to:
+        raise UsageError(
+            f'--on must name a folder, and "{to}" has no "/"',
+            hint="WAL and its archive cannot be in a tablespace. Name the folder by its path, such "
+            f"as /flash/wal or ./{to}.",
+        )
     return os.path.abspath(to)  # noqa: PTH100 - links are followed later, by the server's rules

@@ -22,10 +22,11 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _common(on: str) -> Callable[[_Command], _Command]:
-    """Return what all commands have in common; ON says what --on names."""
+    """Return what all commands have in common; ON, a metavar, says what --on names."""
+    kinds = " or ".join({"TABLESPACE": "tablespace", "DIR": "folder"}[one] for one in on.split("|"))
     options = [
         click.option(
-            "--on", "to", required=True, metavar=on, help="Tablespace or folder to move it to."
+            "--on", "to", required=True, metavar=on, help=f"{kinds.capitalize()} to move it to."
         ),
         dsn_option(),
         click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Drives that are empty after a stop of the machine: instance stores, local SSDs of a cloud.
+"""What is empty after a stop of the machine: memory, instance stores, local SSDs of a cloud.
 
-The kernel shows no such property.  Two things tell: the model under which a cloud presents its
-local drives, and a file of `pgflash-ephemeral` that names the mount point (docs/guide/ephemeral.md,
-which also says how to name one by hand).  A local drive of another cloud, or one hidden below a
-hypervisor's generic disk, is recognized only by such a file.
+The kernel shows no such property of a drive.  Two things tell: the model under which a cloud
+presents its local drives, and a file of `pgflash-ephemeral` that names the mount point
+(docs/guide/ephemeral.md, which also says how to name one by hand).  A local drive of another cloud,
+or one hidden below a hypervisor's generic disk, is recognized only by such a file.
 """
 
 import re
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pgflash.machine.disks import below
 from pgflash.machine.mounts import Mount, mount_of, read_mounts
 from pgflash.machine.tree import HERE, Machine
-from pgflash.model.device import DiskFacts
+from pgflash.model.device import DiskFacts, Media
 
 #: Where an administrator names them; only root can write there.
 NAMED = "/etc/pgflash/ephemeral"
@@ -39,12 +39,18 @@ def why_ephemeral(machine: Machine, mount: Mount, disks: Iterable[DiskFacts]) ->
 
 
 def ephemeral_at(path: str, machine: Machine = HERE) -> str:
-    """Return why what is at a path is lost when its machine stops, as why_ephemeral()."""
+    """Return why what is at a path is lost when its machine stops: as why_ephemeral(), or memory.
+
+    A path that does not exist yet is where the folder above it is.
+    """
     mounts = read_mounts(machine)
     mount = _mount_above(machine, mounts, path)
     if mount is None:
         return ""
-    return why_ephemeral(machine, mount, below(machine, mounts, mount).disks)
+    found = below(machine, mounts, mount)
+    if found.media is Media.MEMORY:
+        return f"{mount.mount_point} is memory"
+    return why_ephemeral(machine, mount, found.disks)
 
 
 def _mount_above(machine: Machine, mounts: Sequence[Mount], path: str) -> Mount | None:

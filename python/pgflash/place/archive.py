@@ -168,6 +168,7 @@ class ArchiveMover:
             raise PlaceError(
                 f"{new} is inside the data directory", hint="Name a folder on another device."
             )
+        cluster.refuse_loss(str(new))
         refuse_folder(Path(self._new_folder()), owner)
         if old is not None and not self._is_folder(old):
             raise PlaceError(

@@ -18,6 +18,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from pgflash.local import listener, postmaster_pid, why_not_local
+from pgflash.machine.ephemeral import ephemeral_at
 from pgflash.place import files, speed
 from pgflash.place.control import ServerProcess
 from pgflash.place.errors import PlaceError
@@ -196,6 +197,25 @@ class Cluster:
     def folder_at(self, tablespace: str | None, folder: str) -> Path:
         """Return the folder of a tablespace, or that of one that is yet to be made."""
         return Path(folder) if tablespace is None else self.tablespace_folder(tablespace)
+
+    def why_lost(self, folder: str) -> str:
+        """Return why a stop of the machine would lose a folder, but not the data directory.
+
+        "" if it would not, or if that is not known.
+        """
+        data = self.setting_or_none("data_directory")
+        if not self.is_local or data is None or ephemeral_at(data):
+            return ""
+        return ephemeral_at(folder)
+
+    def refuse_loss(self, folder: str) -> None:
+        """Refuse a folder that a stop of the machine would empty; "" is the data directory."""
+        why = self.why_lost(folder) if folder.startswith("/") else ""
+        if why:
+            raise PlaceError(
+                f"{folder} is empty after a stop of the machine ({why})",
+                hint="Name one on a device that lasts. Only temporary files may be lost.",
+            )
 
     def sort_room(self, database: str) -> tuple[int, list[str]]:
         """Return the size from which the sort of a new index spills, and the tablespaces used."""

@@ -21,8 +21,7 @@ from pgflash.place.speed import estimate
 from pgflash.place.tablespaces import (
     find_tablespace,
     make_tablespace,
-    refuse_new,
-    refuse_without_rights,
+    refuse_target,
 )
 
 _DATABASE = """
@@ -75,11 +74,7 @@ class DatabaseMover:
                 f'role "{cluster.role}" may not move database "{self._move.name}"',
                 hint="Use its owner with CREATEDB, or a superuser.",
             )
-        found = find_tablespace(cluster, self._move.to)
-        if found is None:
-            refuse_new(cluster, self._move.to)
-        else:
-            refuse_without_rights(cluster, found)
+        refuse_target(cluster, self._move.to)
 
     def room(self, place: str) -> Room:
         """Return how much room the move needs in a tablespace."""

@@ -49,8 +49,7 @@ from pgflash.place.tablespaces import (
     find_tablespace,
     is_folder,
     make_tablespace,
-    refuse_new,
-    refuse_without_rights,
+    refuse_target,
 )
 from pgflash.place.watch import watched
 
@@ -125,11 +124,7 @@ class RelationMover:
         """Refuse a move that must not be made."""
         cluster, relation = self._cluster, self._now()
         refuse_relation(cluster, relation)
-        found = find_tablespace(cluster, self._move.to)
-        if found is None:
-            refuse_new(cluster, self._move.to)
-        else:
-            refuse_without_rights(cluster, found, home_of=relation.database)
+        refuse_target(cluster, self._move.to, home_of=relation.database)
         self._method(relation)
         prepared = cluster.value(_PREPARED, relation.oid, relation.oid, database=relation.database)
         if prepared is not None:

@@ -57,7 +57,7 @@ def new_name(cluster: Cluster, folder: str) -> str:
     return name
 
 
-def refuse_new(cluster: Cluster, folder: str) -> None:
+def _refuse_new(cluster: Cluster, folder: str) -> None:
     """Refuse a folder in which no tablespace can or should be made."""
     if not cluster.is_superuser:
         raise PlaceError(
@@ -98,7 +98,7 @@ def make_tablespace(cluster: Cluster, to: str) -> str:
     found = find_tablespace(cluster, to)
     if found is not None:
         return found
-    refuse_new(cluster, to)
+    _refuse_new(cluster, to)
     make_folder(Path(to), cluster.process().owner, was_asked_for=True)
     name = new_name(cluster, to)
     cluster.run(
@@ -108,11 +108,23 @@ def make_tablespace(cluster: Cluster, to: str) -> str:
     return name
 
 
-def refuse_without_rights(cluster: Cluster, tablespace: str, *, home_of: str | None = None) -> None:
-    """Refuse if our role may not put anything there.
+def refuse_target(
+    cluster: Cluster, to: str, *, home_of: str | None = None, lasting: bool = True
+) -> None:
+    """Refuse a tablespace or a folder that cannot be used, or that a stop would empty (LASTING).
 
     Relations may always go to the default tablespace of their database, HOME_OF.
     """
+    found = find_tablespace(cluster, to)
+    if found is None:
+        _refuse_new(cluster, to)
+    else:
+        _refuse_without_rights(cluster, found, home_of)
+    if lasting:
+        cluster.refuse_loss(to if found is None else cluster.tablespaces()[found])
+
+
+def _refuse_without_rights(cluster: Cluster, tablespace: str, home_of: str | None) -> None:
     if not cluster.value(
         "select has_tablespace_privilege(%s, 'CREATE') or exists (select from pg_database d join "
         "pg_tablespace t on t.oid = dattablespace where datname = %s and spcname = %s)",

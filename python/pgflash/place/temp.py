@@ -17,12 +17,7 @@ from pgflash.place.mover import Look, Room
 from pgflash.place.names import quote_name
 from pgflash.place.settings import change_setting, set_place, setting_place
 from pgflash.place.speed import Estimate
-from pgflash.place.tablespaces import (
-    find_tablespace,
-    make_tablespace,
-    refuse_new,
-    refuse_without_rights,
-)
+from pgflash.place.tablespaces import find_tablespace, make_tablespace, refuse_target
 
 _NAME = "temp_tablespaces"
 
@@ -69,12 +64,7 @@ class TempMover:
 
     def refuse(self) -> None:
         """Refuse a move that must not be made."""
-        cluster = self._cluster
-        found = find_tablespace(cluster, self._move.to)
-        if found is None:
-            refuse_new(cluster, self._move.to)
-        else:
-            refuse_without_rights(cluster, found)
+        refuse_target(self._cluster, self._move.to, lasting=False)
 
     def room(self, place: str) -> Room:
         """Return nothing: how much queries will spill is unknown."""

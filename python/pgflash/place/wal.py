@@ -32,7 +32,6 @@ from pathlib import Path
 import psycopg
 from psycopg import pq
 
-from pgflash.machine.ephemeral import ephemeral_at
 from pgflash.model.plan import Move
 from pgflash.place import files
 from pgflash.place.cluster import Cluster, said_no, try_cluster
@@ -152,16 +151,15 @@ class WalMover:
             raise PlaceError("a base backup is being taken", hint="Wait until it is done.")
 
     def _refuse_loss(self, cluster: Cluster, there: Path) -> None:
-        """Refuse a drive that is empty after a stop, unless a standby has every commit."""
-        why = ephemeral_at(str(there))
+        """Refuse what is empty after a stop, unless a standby has every commit."""
+        why = cluster.why_lost(str(there))
         if not why:
             return
         standbys = read_standbys(cluster.session())
         alone = standbys.why_alone()
         if alone and not standbys.is_standby:
             raise PlaceError(
-                f"{there} is on a drive that is empty after a stop of the machine ({why}), and "
-                f"{alone}",
+                f"{there} is empty after a stop of the machine ({why}), and {alone}",
                 hint="A stop would lose committed transactions, and the server could not start "
                 "without its WAL. Let a synchronous standby confirm commits, with "
                 "synchronous_commit = on; or put the WAL on a drive that lasts.",
@@ -180,9 +178,9 @@ class WalMover:
     def _warnings(self, there: Path) -> Iterator[str]:
         cluster = self._cluster
         assert cluster is not None
-        if ephemeral_at(str(there)):
+        if cluster.why_lost(str(there)):
             yield (
-                "The drive is empty after a stop of the machine: then this server has to be "
+                "The folder is empty after a stop of the machine: then this server has to be "
                 "rebuilt from another member. Commits are safe only while a synchronous standby "
                 "confirms them."
             )

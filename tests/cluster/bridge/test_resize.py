@@ -136,6 +136,10 @@ def test_a_size_beyond_the_maximum_is_refused_and_said(cached: CachedServer) -> 
     assert "512 kB to 64 MB" in cached.view()["resize_reason"]
     resize(cached, LARGE)
     assert cached.view()["resize_reason"] is None
+    # The same size is refused again, not forgotten.
+    reload_settings(cached, cache_size="128MB")
+    assert eventually(lambda: "512 kB to 64 MB" in (cached.view()["resize_reason"] or ""))
+    resize(cached, LARGE)
 
 
 def test_after_a_restart_the_cache_has_the_size_of_the_setting(cached: CachedServer) -> None:
@@ -159,13 +163,13 @@ def test_changes_that_forget_the_old_home_are_caught(
         run_tpcb_resizing(cluster, broken_install("OLD_HOME"), resizes=40, compared_min=0)
 
 
-#: A file system on which no file can have more than 24 MB.
+#: A file system on which no file can have more than 24 MB, until the file "freed" is there.
 SMALL_DISK = """
 #include <errno.h>
 #include <unistd.h>
 int posix_fallocate(int fd, off_t offset, off_t size)
 {
-    if (offset + size > 24 << 20)
+    if (offset + size > 24 << 20 && access("freed", F_OK) != 0)
         return ftruncate(fd, 24 << 20) == 0 ? ENOSPC : EIO;
     return ftruncate(fd, offset + size) == 0 ? 0 : EIO;
 }
@@ -194,6 +198,15 @@ def test_a_full_device_leaves_the_cache_as_it_was(
     assert view["resize_reason"] == "no room to grow: No space left on device"
     assert log(cached).count("no room to grow") == 1
     resize(cached, "20MB")
+    assert cached.view()["resize_reason"] is None
+
+    # Room comes back: the same size is tried again when the settings are reloaded.
+    reload_settings(cached, cache_size=LARGE)
+    assert eventually(lambda: log(cached).count("no room to grow") == 2)
+    (cached.server.data / "freed").touch()
+    reload_settings(cached, cache_size=LARGE)
+    assert eventually(lambda: cached.assert_serving()["size_bytes"] == 32 * MB)
+    assert eventually(lambda: cached.view()["resize_progress"] is None)
     assert cached.view()["resize_reason"] is None
 
 

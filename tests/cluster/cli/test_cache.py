@@ -104,6 +104,11 @@ def test_the_size_changes_while_the_server_runs_or_the_reason_is_said(
     assert cached.view()["size_bytes"] == 96 * 2**20
     output(capsys, *command, "64MB")
     assert cached.view()["size_bytes"] == 64 * 2**20
+    # A second time, too, after a size that was accepted.
+    assert "the cache keeps its size: " in failure(capsys, 1, *command, "1GB")
+    # The reason is not that of the request before.
+    output(capsys, *command, "96MB")
+    assert cached.view()["size_bytes"] == 96 * 2**20
     assert "write it as" in failure(capsys, 2, *command, "much")
 
 

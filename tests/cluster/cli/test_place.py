@@ -219,6 +219,8 @@ def test_a_move_that_fails_says_how_to_go_on_and_how_to_go_back(
         (("archive", "--on", "/tmp/x"), 1, "WAL is not archived"),
         (("wal", "--on", "/tmp"), 1, "is not empty"),
         (("wal", "--on", ""), 2, "names no folder"),
+        (("wal", "--on", "flash"), 2, '"flash" has no "/"'),
+        (("archive", "--on", "flash"), 2, "cannot be in a tablespace"),
         (("wal", "--on", "/x", "--stop-command", "x"), 2, "go together"),
         (("database", "nothing", "--on", "flash", "--offline"), 1, "there is no database"),
         (("table", "stock"), 2, "Missing option '--on'"),

@@ -18,6 +18,7 @@ import pytest
 
 from pgflash.cli import main
 from pgflash.model.plan import MoveKind
+from pgflash.place import cluster
 from pgflash.place.journal import read_plan
 from pgflash_lab.account import make_server_dir
 from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulator_folder
@@ -86,7 +87,9 @@ class Devices:
 
 
 @pytest.fixture
-def devices() -> Iterator[Devices]:
+def devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[Devices]:
+    # The emulated flash may be in memory, which is refused otherwise.
+    monkeypatch.setattr(cluster, "ephemeral_at", lambda _folder: "")
     with elsewhere(Path(tempfile.gettempdir())) as flash:
         yield Devices(flash)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Oddities of real databases: names, rights, half-made indexes, lost places."""
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,9 @@ from pgflash.place.relations import TABLE_KINDS, find_relation
 from pgflash.place.watch import watched
 from pgflash.progress import Listener
 from pgflash.session import SessionError
+from pgflash_lab.account import make_server_dir
 from pgflash_lab.postgres import PgInstall
-from support.cluster import ClusterFactory
+from support.cluster import ClusterFactory, folder_in_memory
 from support.patience import eventually
 from support.placed import PeakWatch, PlacedServer, placed_server
 
@@ -350,3 +352,43 @@ def test_what_came_from_a_tablespace_that_is_no_more_says_how_to_go_back(
     placed.undo(path)
     assert place_of(placed, "first") == "pg_default"
     assert place_of(placed, "other") == "former"
+
+
+def test_nothing_that_must_last_goes_to_memory(pg_install: PgInstall) -> None:
+    memory = folder_in_memory()
+    if memory is None:
+        pytest.skip("memory has no room for a folder (/dev/shm)")
+    factory = ClusterFactory(pg_install)
+    settings = {"archive_mode": "on", "archive_command": "true"}
+    with (
+        tempfile.TemporaryDirectory(prefix="pgflash-test-", dir=memory) as above,
+        placed_server(factory, on_disk=True, settings=settings) as placed,
+    ):
+        Path(above).chmod(0o755)
+        archive = make_server_dir(placed.server.base / "archive")
+        folder = str(make_server_dir(Path(above) / "flash"))
+        run(
+            placed,
+            "create database other",
+            "create table kept (n int)",
+            f"create tablespace lost location '{folder}'",
+            f"alter system set archive_command = 'cp %p {archive}/%f'",
+            "select pg_reload_conf()",
+        )
+        new = str(Path(above) / "new")
+        moves = (
+            Move(kind=MoveKind.WAL, to=new),
+            Move(kind=MoveKind.ARCHIVE, to=new),
+            table("kept", new),
+            table("kept", "lost"),
+            Move(kind=MoveKind.DATABASE, to="lost", name="other", options={"offline": "yes"}),
+        )
+        for number, move in enumerate(moves):
+            (seen,) = look_at(read_plan(placed.plan(move, name=f"lost-{number}")), placed.dsn)
+            assert f"{memory} is memory" in str(seen.refused), move
+        assert not Path(new).exists()
+        # Temporary files may be lost.
+        temp = Move(kind=MoveKind.TEMP, to="lost")
+        (seen,) = look_at(read_plan(placed.plan(temp, name="temp")), placed.dsn)
+        assert seen.refused is None
+    factory.close()
