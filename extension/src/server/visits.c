@@ -490,8 +490,11 @@ end_early(Oid database)
 		return;
 	FlushErrorState();
 	HOLD_INTERRUPTS();
-	ereport(LOG, (errmsg("pgflash: a visit of database %u ended early: %s",
-	                     database, error->message)));
+	ereport(LOG,
+	        (errmsg("pgflash: a visit of database %u ended early: %s", database,
+	                error->sqlerrcode == ERRCODE_QUERY_CANCELED
+	                    ? "it gave way, or took too long"
+	                    : error->message)));
 	proc_exit(0);
 }
 

@@ -43,7 +43,7 @@ def plan_of(
     if not moves:
         raise NoAdviceError(
             f"{way.title} is a setting and not a move",
-            hint="docs/guide/flash-cache.md says how to switch the flash cache on.",
+            hint="To switch the flash cache on, set pgflash.cache_file and restart the server.",
         )
     return make_plan(
         moves,

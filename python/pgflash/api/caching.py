@@ -9,6 +9,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from pgflash.errors import PgflashError
+from pgflash.model.words import duration
 from pgflash.progress import Listener
 from pgflash.session import Connection, connect, find_extension, require_own, said
 
@@ -106,7 +107,7 @@ def _await_size(
             )
         if late:
             raise PgflashError(
-                f"the cache has not begun to change its size within {_PATIENCE_S:.0f} s",
+                f"the cache has not begun to change its size within {duration(_PATIENCE_S)}",
                 hint="pgflash.cache_size has the new value, and the cache will follow once it can: "
                 "`pgflash cache` shows its mode and size.",
             )

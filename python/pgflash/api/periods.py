@@ -79,7 +79,8 @@ def baseline_keep(
         if any(one.name == name for one in store.baselines()):
             raise UsageError(
                 f'there is a baseline "{name}" already',
-                hint=f"Choose another name, or drop it: pgflash baseline drop {name}",
+                hint="Choose another name, or drop it by `pgflash baseline drop` from the same "
+                "database or file.",
             )
         period = choose_period(store, begin=begin, end=end, now=datetime.now(UTC))
         store.keep(name, period.begin.id, period.end.id)

@@ -141,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _tell_superuser(role: str) -> None:
     """Say once that less would do."""
-    complain(f'role "{role}" is a superuser; a monitoring role is enough: docs/guide/roles.md')
+    complain(f'role "{role}" is a superuser; a role with pg_monitor is enough')
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

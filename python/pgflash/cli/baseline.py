@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pgflash import api
+from pgflash import api, session
 from pgflash.analyze.grid import row, text
 from pgflash.cli.options import examples, form_option
 from pgflash.cli.output import print_json, print_records, say, say_table
@@ -43,7 +43,10 @@ def baseline_command(
     """
     one_source(dsn, store)
     context.obj = (dsn, store)
-    if context.invoked_subcommand is None:
+    if context.invoked_subcommand is not None:
+        # The monitoring role may not keep a baseline, or drop one.
+        session.tell_superuser = session.tell_nobody
+    else:
         _print(api.baseline(dsn=dsn, path=store), form)
 
 

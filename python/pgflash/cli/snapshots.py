@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from pgflash import api
+from pgflash import api, session
 from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import dsn_option, duration_of, examples, form_option, paged_option
 from pgflash.cli.output import complain, print_json, print_records, say, say_table
@@ -81,6 +81,9 @@ def snapshot_command(
 
 def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
     """Take one, and say so in one line."""
+    if keep is not None:
+        # The monitoring role may not drop snapshots.
+        session.tell_superuser = session.tell_nobody
     before = None if keep is None else datetime.now(UTC) - keep
     with patiently("taking a snapshot"):
         head, dropped = api.snapshot(dsn=dsn, path=store, drop_before=before)

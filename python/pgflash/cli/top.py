@@ -42,9 +42,9 @@ from pgflash.model.moments import print_clock
 @click.option(
     "--seconds",
     type=click.IntRange(min=1),
-    help="End after this many readings (default: at q or Ctrl-C).",
+    help="End after this many updates (default: at q or Ctrl-C).",
 )
-@form_option("json: one line for each reading.", forms=("table", "json"))
+@form_option("json: one line for each update.", forms=("table", "json"))
 def top_command(*, dsn: str | None, interval_s: float, seconds: int | None, form: str) -> None:
     """Show what a server does now, once a second.
 

@@ -23,11 +23,14 @@ from pgflash.session import Connection, connect, find_extension, own_names, requ
 from pgflash.store.section import decode_section
 
 _MAY_DROP = (
-    "docs/guide/roles.md names the rights; the server drops old snapshots by itself "
-    "(pgflash.snapshot_retention)."
+    "Let the server drop old snapshots by itself (pgflash.snapshot_retention); or: GRANT EXECUTE "
+    "ON FUNCTION pgflash_snapshot_drop(timestamptz) TO role_name;"
 )
 
-_MAY_KEEP = "docs/guide/roles.md names the rights."
+_MAY_KEEP = (
+    "Connect as a superuser; or: GRANT EXECUTE ON FUNCTION "
+    "pgflash_baseline_keep(text, bigint, bigint), pgflash_baseline_drop(text) TO role_name;"
+)
 
 _HEAD = (
     "s.snapshot_id, s.taken_at, s.started_at, s.previous_id, s.took_ms, s.origin, "
