@@ -98,9 +98,12 @@ def test_restarts() -> None:
         for name, life in lives.items()
     }
     cold = first["clean, cold"].replace(" transactions/s", "")
-    assert f"{first['clean, warm']}; cold: {cold}" in ROWS["second 1 after a clean restart"]
+    assert (
+        f"{first['clean, warm']}; cold: {cold}"
+        in ROWS["second 1 after a clean restart, of the throughput before it"]
+    )
     back = {name: found(rf"^│ {name} +│.*│ (\d+) +│ [\d/ ]+│$", "restart.txt") for name in lives}
-    row = ROWS["until 90 % of the throughput is back"]
+    row = ROWS["until 90 % of the throughput before the restart is back"]
     assert row.startswith(f"second {back['clean, warm']}; cold: second {back['clean, cold']} ")
     assert ROWS["until 90 % is back after a crash"].startswith(f"second {back['crash, warm']} ")
 
@@ -116,7 +119,7 @@ def test_what_the_cache_gains() -> None:
     policies = re.findall(r"^│ ([^│]+?) +│ +([\d.]+) │", (RESULTS / "policy.txt").read_text(), re.M)
     (best, ours), (_next, second) = policies[:2]
     assert best == "pgflash"
-    (row,) = (row for title, row in ROWS.items() if title.startswith("part of the gap"))
+    (row,) = (row for title, row in ROWS.items() if title.startswith("share of the gap"))
     assert f"{ours}; the next best policy {second}" in row
 
 
