@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
     """One tracked file."""
 
@@ -36,6 +36,11 @@ class Source:
     def is_c(self) -> bool:
         """Whether it is C source or a C header."""
         return self.path.suffix in {".c", ".h"}
+
+    @functools.cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """The nodes of Python source; the first is the module."""
+        return tuple(ast.walk(ast.parse(self.text, filename=str(self.path))))
 
     def includes(self) -> Iterator[tuple[int, str]]:
         """Yield line number and name of each header it includes."""
@@ -234,7 +239,7 @@ def python_fits_the_screen(source: Source) -> Iterator[str]:
     """The same for Python's functions; decorators, such as a command's options, are not counted."""
     if source.path.suffix != ".py":
         return
-    for node in ast.walk(ast.parse(source.text, filename=str(source.path))):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > _SCREEN:
@@ -265,14 +270,15 @@ def _extension_code(clone: Path) -> dict[PurePosixPath, str]:
     }
 
 
+@functools.cache
+def _called_in(text: str) -> frozenset[str]:
+    """Return the names of the functions that a C file calls, without its static ones."""
+    return frozenset(_CALL_OF_C.findall(text)) - frozenset(_STATIC_FUNCTION.findall(text))
+
+
 def _calls_of(path: PurePosixPath, text: str, owner: dict[str, PurePosixPath]) -> set[str]:
     """Return the public functions of other files that a file calls."""
-    own = set(_STATIC_FUNCTION.findall(text))
-    return {
-        name
-        for name in _CALL_OF_C.findall(text)
-        if name not in own and owner.get(name, path) != path
-    }
+    return {name for name in _called_in(text) if owner.get(name, path) != path}
 
 
 def extension_calls_run_in_no_circle(source: Source) -> Iterator[str]:
@@ -355,8 +361,8 @@ def files_name_their_licence(source: Source) -> Iterator[str]:
 def python_files_open_with_a_docstring(source: Source) -> Iterator[str]:
     """The same for Python, tests included."""
     if source.path.suffix == ".py" and source.text.strip():
-        tree = ast.parse(source.text, filename=str(source.path))
-        if ast.get_docstring(tree) is None:
+        module = source.nodes[0]
+        if isinstance(module, ast.Module) and ast.get_docstring(module) is None:
             yield "1: does not open with a docstring that says what the file is"
 
 
@@ -500,9 +506,8 @@ def sql_names_its_functions_in_full(source: Source) -> Iterator[str]:
         return
     if source.path.parts[2] == "place":
         return
-    tree = ast.parse(source.text, filename=str(source.path))
-    texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    texts = {id(node.value) for node in source.nodes if isinstance(node, ast.Expr)}
+    for node in source.nodes:
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
         if id(node) not in texts and _SQL.search(node.value):
@@ -635,7 +640,7 @@ def root_names_no_file_of_others(source: Source) -> Iterator[str]:
     banned = set() if parts[2] == "trusted.py" else _WRITES
     if parts[2] == "place" and source.path.stem not in _MAY_NAME_FILES:
         banned = banned | _BY_NAME
-    for node in ast.walk(ast.parse(source.text, filename=str(source.path))):
+    for node in source.nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         # A figure may have that name, too, but is called without arguments.
@@ -755,6 +760,11 @@ _NOT_OURS = re.compile(
 )
 
 
+@functools.cache
+def _any_of(avoided: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
+    return re.compile("|".join(rf"\b(?:{word})\b" for word, _better in avoided))
+
+
 def words_are_plain(source: Source) -> Iterator[str]:
     """A text that reads as translated is read twice; STYLE.md has examples."""
     path = source.path.as_posix()
@@ -769,10 +779,10 @@ def words_are_plain(source: Source) -> Iterator[str]:
     for who in (_WHO if source.path.suffix == ".md" else _WHO_IN_CODE).finditer(text):
         number = text.count("\n", 0, who.start()) + 1
         yield f'{number}: "{who[0].strip()[:30]}": name the reader, user or process'
-    for number, line in enumerate(text.splitlines(), start=1):
-        for word, better in avoided:
-            if found := re.search(rf"\b(?:{word})\b", line):
-                yield f'{number}: "{found[0]}": {better}'
+    for found in _any_of(avoided).finditer(text):
+        number = text.count("\n", 0, found.start()) + 1
+        better = next(better for word, better in avoided if re.fullmatch(word, found[0]))
+        yield f'{number}: "{found[0]}": {better}'
 
 
 RULES: tuple[Rule, ...] = (
