@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """A miss reads its neighbours while there is room: fewer reads fill a cache, and none is stale."""
 
+import itertools
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -135,11 +135,36 @@ def test_a_ticket_taken_after_the_read_is_caught(
     cluster: ClusterFactory, broken_install: Callable[[str], PgInstall], fault: str
 ) -> None:
     cached = create_server(cluster, broken_install(fault))
+    with cached.server.connect() as session:
+        create_item(session)
+    # Nothing is in shared buffers then.
+    cached.server.stop()
+    cached.start()
+    cached.await_serving()
+    blocks = itertools.count(8, 16)
+    with cached.server.connect() as changer:
 
-    def caught() -> bool:
-        """Change and read: only a change between read and ticket can show it."""
-        with suppress(AssertionError):
-            change_and_fill(cached, rounds=2)
-        return bool(cached.view()["verify_mismatches"] > 0 or cached.verify()[1] > 0)
+        def caught() -> bool:
+            """Change the neighbours of a block between its read and their tickets."""
+            block = next(blocks)
+            rows = [f"({block - 8 + i},1)" for i in range(16) if i != 8]
+            # The rows to be changed are in memory, and the block that is read is not.
+            changer.execute("select pad from item where ctid = any (%s::tid[])", [rows])
+            changer.execute("select pgflash_cache_clear()")
+            before = cached.view()["neighbour_reads"]
 
-    until(caught)
+            def read() -> None:
+                with cached.server.connect() as reader:
+                    reader.execute("select pad from item where ctid = %s::tid", [f"({block},1)"])
+
+            reading = threading.Thread(target=read)
+            reading.start()
+            until(lambda: cached.view()["neighbour_reads"] > before or not reading.is_alive())
+            changer.execute(
+                "update item set pad = repeat('y', 7000) where ctid = any (%s::tid[])", [rows]
+            )
+            changer.execute("checkpoint")
+            reading.join()
+            return cached.verify()[1] > 0
+
+        until(caught)
