@@ -148,8 +148,8 @@ def connect(dsn: str) -> Connection:
     except psycopg.OperationalError as error:
         raise UnreachableError(
             f"could not connect: {_words(error)}",
-            hint="Name the server and its database with --dsn, or in the environment: PGHOST, PGPORT, "
-            "PGDATABASE, PGUSER.",
+            hint="Name the server and its database with --dsn, or in the environment: PGHOST, "
+            "PGPORT, PGDATABASE, PGUSER.",
         ) from error
     major = connection.info.server_version // 10_000
     if major < MAJOR_MIN:
