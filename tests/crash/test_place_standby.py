@@ -3,7 +3,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -100,17 +99,18 @@ def test_the_wal_of_a_standby_moves_by_itself(pair: tuple[PlacedServer, PlacedSe
 
 
 def test_the_wal_goes_to_a_drive_that_may_be_lost_only_beside_a_synchronous_standby(
-    pair: tuple[PlacedServer, PlacedServer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    pair: tuple[PlacedServer, PlacedServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     primary, standby = pair
     add_and_follow(primary, standby)
     # The target is on a drive that is named as one that is empty after a stop, the data is not.
     drive = primary.server.base / "flash-wal"
-    fake = FakeMachine(tmp_path)
+    root = primary.server.base / "machine"  # which the server's user can read
+    fake = FakeMachine(root)
     fake.mount("8:1", "/", "ext4", "/dev/sda1")
     fake.mount("259:1", str(drive), "ext4", "/dev/nvme0n1p1")
     fake.write("etc/pgflash/ephemeral/nvme.conf", f"MOUNT={drive}")
-    (tmp_path / str(drive).lstrip("/")).mkdir(parents=True)
+    (root / str(drive).lstrip("/")).mkdir(parents=True)
     monkeypatch.setattr(cluster, "ephemeral_at", partial(ephemeral_at, machine=fake.machine))
 
     path = primary.plan(wal_to(primary), name="lost")

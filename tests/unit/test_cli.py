@@ -8,14 +8,18 @@ import os
 import signal
 import subprocess
 import sys
+import time
+import weakref
 from pathlib import Path
 
 import pytest
 
+from pgflash import cli
 from pgflash.cli import main
 from pgflash_lab.model.run import Run
 from pgflash_lab.store import write_run
 from support.commands import failure, output
+from support.patience import PATIENCE_S
 from support.runs import run_of, whole_run
 
 
@@ -271,3 +275,30 @@ def test_ctrl_c_while_it_still_starts_ends_it_without_a_word(tmp_path: Path) -> 
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == b""
     assert process.returncode == -signal.SIGINT
+
+
+class Thing:
+    """Something that Python removes."""
+
+
+def test_an_interrupt_while_an_object_is_removed_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def end(_ref: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):
+            pass  # Python looks for signals here; what they raise ends nothing but this function
+        pytest.fail("the signal did not come")
+
+    def work(**_options: object) -> int:
+        thing = Thing()
+        ref = weakref.ref(thing, end)
+        del thing
+        time.sleep(PATIENCE_S)
+        return ref() is None
+
+    monkeypatch.setattr(cli.command, "main", work)
+    before = signal.getsignal(signal.SIGALRM)
+    assert cli.main([]) == cli.EXIT_INTERRUPTED
+    assert "interrupted" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGALRM) is before

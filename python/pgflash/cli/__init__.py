@@ -35,6 +35,9 @@ _LAB = frozenset({"cost", "lab"})
 #: Commands that change a server need its rights.
 _MAY_BE_SUPERUSER = frozenset({"place", "plan"})
 
+#: A lost interrupt is repeated after so many seconds, when the removal of the object has ended.
+_AGAIN_S = 0.05
+
 
 #: Our own commands: where each is, below this package.
 _COMMANDS = {
@@ -106,7 +109,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     # A signal that ends us must clean up as Ctrl-C does.
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    previous = {one: signal.signal(one, _interrupt) for one in (signal.SIGTERM, signal.SIGALRM)}
+    hook, sys.unraisablehook = sys.unraisablehook, _interrupt_again
     try:
         code = command.main(args=words, prog_name="pgflash", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -134,7 +138,10 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 1
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        sys.unraisablehook = hook
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for one, handler in previous.items():
+            signal.signal(one, handler)
         session.tell_superuser = session.tell_nobody
     return code if isinstance(code, int) else 0
 
@@ -146,3 +153,11 @@ def _tell_superuser(role: str) -> None:
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Repeat an interrupt that came while Python removed an object, where no exception gets out."""
+    if lost.exc_type is KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+    else:
+        sys.__unraisablehook__(lost)

@@ -23,6 +23,7 @@ from pgflash.place import files, speed
 from pgflash.place.control import ServerProcess
 from pgflash.place.errors import PlaceError
 from pgflash.place.names import split_names
+from pgflash.place.owner import Owner
 from pgflash.place.speed import Rate
 from pgflash.session import Connection, SessionError, connect, said
 
@@ -204,9 +205,10 @@ class Cluster:
         "" if it would not, or if that is not known.
         """
         data = self.setting_or_none("data_directory")
-        if not self.is_local or data is None or ephemeral_at(data):
+        if not self.is_local or data is None:
             return ""
-        return ephemeral_at(folder)
+        owner = Owner.of(Path(data))
+        return "" if owner.do(ephemeral_at, data) else owner.do(ephemeral_at, folder)
 
     def refuse_loss(self, folder: str) -> None:
         """Refuse a folder that a stop of the machine would empty; "" is the data directory."""
