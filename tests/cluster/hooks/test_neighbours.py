@@ -14,15 +14,46 @@ from support.account import read_by_sessions
 from support.cached import CachedServer, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.patience import until
+from support.shim import compile_shim
 
 pytestmark = pytest.mark.extension
 
 BLOCKS = 4000
 
 
-def create_server(cluster: ClusterFactory, install: PgInstall) -> CachedServer:
-    """Return a server whose sessions make their reads themselves."""
-    return create_cached(cluster, install, settings=read_by_sessions(install, {}))
+#: A disk that charges for a call: data in memory is charged by the byte, so neighbours do not pay.
+DISK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/uio.h>
+#include <unistd.h>
+ssize_t pread(int fd, void *to, size_t size, off_t offset)
+{
+    ssize_t (*real)(int, void *, size_t, off_t) = dlsym(RTLD_NEXT, "pread");
+
+    if (size == 8192 && offset % 8192 == 0)
+        usleep(300);
+    return real(fd, to, size, offset);
+}
+ssize_t preadv(int fd, const struct iovec *to, int count, off_t offset)
+{
+    ssize_t (*real)(int, const struct iovec *, int, off_t) = dlsym(RTLD_NEXT, "preadv");
+
+    usleep(300);
+    return real(fd, to, count, offset);
+}
+"""
+
+
+def create_server(cluster: ClusterFactory, install: PgInstall, **env: str) -> CachedServer:
+    """Return a server whose sessions make their reads themselves; ENV are its variables."""
+    settings = read_by_sessions(install, {})
+    cached = create_cached(cluster, install, settings=settings, preload_env=env, start=False)
+    cached.preloads = (compile_shim(cached.server.base, "disk", DISK),)
+    cached.start()
+    cached.create_extension()
+    cached.await_serving()
+    return cached
 
 
 def create_item(session: psycopg.Connection[Any]) -> None:
@@ -134,7 +165,7 @@ def test_neighbours_beside_changes_are_never_stale(
 def test_a_ticket_taken_after_the_read_is_caught(
     cluster: ClusterFactory, broken_install: Callable[[str], PgInstall], fault: str
 ) -> None:
-    cached = create_server(cluster, broken_install(fault))
+    cached = create_server(cluster, broken_install(fault), FC_AWAIT_CHANGE="yes")
     with cached.server.connect() as session:
         create_item(session)
     # Nothing is in shared buffers then.
@@ -142,7 +173,14 @@ def test_a_ticket_taken_after_the_read_is_caught(
     cached.start()
     cached.await_serving()
     blocks = itertools.count(8, 16)
-    with cached.server.connect() as changer:
+    with cached.server.connect() as changer, cached.server.connect() as reader:
+
+        def read(block: int) -> None:
+            reader.execute("select pad from item where ctid = %s::tid", [f"({block},1)"])
+
+        # The first misses of a relation are read alone.
+        for block in range(BLOCKS - 64 * 32, BLOCKS, 64):
+            read(block)
 
         def caught() -> bool:
             """Change the neighbours of a block between its read and their tickets."""
@@ -151,13 +189,9 @@ def test_a_ticket_taken_after_the_read_is_caught(
             # The rows to be changed are in memory, and the block that is read is not.
             changer.execute("select pad from item where ctid = any (%s::tid[])", [rows])
             changer.execute("select pgflash_cache_clear()")
+            read(block - 1)  # the session has read the catalogs
             before = cached.view()["neighbour_reads"]
-
-            def read() -> None:
-                with cached.server.connect() as reader:
-                    reader.execute("select pad from item where ctid = %s::tid", [f"({block},1)"])
-
-            reading = threading.Thread(target=read)
+            reading = threading.Thread(target=read, args=[block])
             reading.start()
             until(lambda: cached.view()["neighbour_reads"] > before or not reading.is_alive())
             changer.execute(
