@@ -190,9 +190,10 @@ class _EndMark(Observer):
     def measuring_ended(self) -> None:
         self._watch.stop()
         self.mark = take_mark(self._server, cache=self._cache)
-        self.devices = device_stats(self._lab.emulator)
         if self._recorder is not None:
             self._recorder.take()
+        # Last, as they were reset first: a read that a snapshot counts is one of theirs, too.
+        self.devices = device_stats(self._lab.emulator)
 
 
 def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Measured:

@@ -60,11 +60,11 @@ def seen(page: Served, pid: int, begin: datetime) -> bool:
 def test_an_application_and_a_session_are_shown_alone_while_they_are_connected(
     server: Server, page: Served
 ) -> None:
-    begin = datetime.now(UTC)
     with (
         sleeping(server, setup=named("webshop")) as shop,
         sleeping(server, setup=named("reporting")) as report,
     ):
+        begin = datetime.now(UTC)  # both are asleep: what they did before was their own work
         until(lambda: seen(page, shop, begin) and seen(page, report, begin))
         end = datetime.now(UTC)
         both = time_range(page, begin, end)
