@@ -91,7 +91,8 @@ def cancelled(
     primary = cluster(install=install, settings=REPLICATION)
     with primary.connect() as writer, ThreadPoolExecutor(max_workers=1) as pool:
         writer.execute("create table waiting as select 300 as seconds")
-        standby = create_standby(cluster, primary).server
+        at_once = {"max_standby_streaming_delay": "0"}
+        standby = create_standby(cluster, primary, settings=at_once).server
         until(lambda: has_replayed(primary, standby))
         with closing(connect(standby.conninfo())) as session:
             reading = pool.submit(read, session)

@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import re
 import socket
 import ssl
 import threading
@@ -25,10 +26,17 @@ class Told:
 
 
 def _read_request(own: socket.socket) -> bytes:
+    """Read a request with its body: closing a socket with unread bytes would lose the answer."""
     text = b""
-    while b"\r\n\r\n" not in text and (more := own.recv(65536)):
+    while not _is_whole(text) and (more := own.recv(65536)):
         text += more
     return text
+
+
+def _is_whole(text: bytes) -> bool:
+    head, end, body = text.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)^content-length: *(\d+)", head, re.MULTILINE)
+    return bool(end) and len(body) >= (int(length[1]) if length else 0)
 
 
 @contextlib.contextmanager

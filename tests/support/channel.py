@@ -15,8 +15,6 @@ from support.standby import REPLICATION
 
 STORING = {
     **REPLICATION,
-    # A test's own query on a standby is not cancelled because the list is pruned meanwhile.
-    "max_standby_streaming_delay": "-1",
     "pgflash.load_rate": "1GB",
     "pgflash.cache_list_interval": "1s",
     "log_min_messages": "debug1",

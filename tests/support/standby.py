@@ -55,8 +55,8 @@ def create_copy(
         {
             "shared_preload_libraries": "pgflash",
             "primary_conninfo": conninfo,
-            # A query that conflicts with a drop is cancelled at once.
-            "max_standby_streaming_delay": "0",
+            # Replay waits for a test's own query, and does not cancel it.
+            "max_standby_streaming_delay": "-1",
             **(settings or {}),
         }
     )
