@@ -21,7 +21,7 @@
 
 /* The least that is worth a verdict, and how much longer that may take. */
 #define HITS    100
-#define MORE_NS 120000000000ULL
+#define MORE_NS 900000000000ULL
 
 /*
  * What races on purpose.  Each word is at most 8 bytes and aligned, so that it

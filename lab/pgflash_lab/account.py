@@ -58,8 +58,9 @@ def server_account() -> Account | None:
 def as_server_user(*, with_driver: str = "") -> list[str]:
     """Return the words before a command that drop root, extra groups included.
 
-    WITH_DRIVER names the signal that the kernel sends the command when the driver ends. setpriv
-    drops root because Python, if told to do so itself, copies its own memory for each start.
+    WITH_DRIVER names the signal that the kernel sends the command when the driver ends; the command
+    does not begin if the driver had ended before the kernel was told. setpriv drops root because
+    Python, if told to do so itself, copies its own memory for each start.
     """
     account = server_account()
     if account is None and not with_driver:
@@ -73,9 +74,10 @@ def as_server_user(*, with_driver: str = "") -> list[str]:
     words = [setpriv]
     if account is not None:
         words += [f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
-    if with_driver:
-        words += ["--pdeathsig", with_driver]
-    return [*words, "--"]
+    if not with_driver:
+        return [*words, "--"]
+    is_there = '[ "$PPID" = "$0" ] && exec "$@"'
+    return [*words, "--pdeathsig", with_driver, "--", "sh", "-c", is_there, str(os.getpid())]
 
 
 def make_server_dir(path: Path) -> Path:
