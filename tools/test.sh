@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: PostgreSQL
 # All tests.  `make test` calls it after building the environment and the rooms.
 #
-# Side by side: the C rooms under prove, everything Python on one PostgreSQL (18), and the
-# tests marked `extension` on 19, 17, 16 and 15, without the negative controls, which 18 runs.
+# First the C rooms under prove, side by side.  Then, side by side again, everything Python on
+# one PostgreSQL (18), and the tests marked `extension` on 19, 17, 16 and 15, without the
+# negative controls, which 18 runs.  The rooms do not run beside servers: each server has a
+# session of its own, and the kernel divides the processors' time among sessions.
 # 15, the oldest, runs all of these, and the others what deals with the server's own code,
 # files and processes.  With PG=n in the environment, all Python tests run on that one only.
-# Twelve tests for two processors run at a time (JOBS=n: so many), since most of them wait
-# for servers; 18 has most of the work, and seven of them.  A failure does not stop the rest;
+# Ten tests for two processors run at a time (JOBS=n: so many), since most of them wait for
+# servers; 18 has most of the work, and six of them.  A failure does not stop the rest;
 # the summary at the end says what ran, what failed and what could not run and why.  A major
 # that is not available is no failure.
 set -u
@@ -20,7 +22,7 @@ summary=$kept/summary
 export PGFLASH_SKIPS=$kept/skips # tests that pytest skipped, and why
 touch "$summary" "$PGFLASH_SKIPS"
 verbosity=()
-jobs=${JOBS:-$(($(nproc) * 6))}
+jobs=${JOBS:-$(($(nproc) * 5))}
 [ "${V:-}" = 1 ] && verbosity=(-v)
 
 # step TITLE COMMAND... : run it, remember how it ended.
@@ -47,6 +49,16 @@ beside()
 	running[$name]=$!
 }
 
+# finish NAME... : wait until they have ended, and show what they said.
+finish()
+{
+	local name
+	for name in "$@"; do
+		wait "${running[$name]}" || echo "FAILED  $name" >>"$summary"
+		cat "$kept/$name"
+	done
+}
+
 # pg_major MAJOR JOBS TITLE PYTEST-ARGUMENTS... : run pytest on a major, if it is available.
 pg_major()
 {
@@ -63,15 +75,16 @@ pg_major()
 
 # Python's files are compiled once, not by each of a thousand processes.
 unset PYTHONDONTWRITEBYTECODE
-beside compiled .venv/bin/python -m pytest --collect-only -q
+.venv/bin/python -m pytest --collect-only -q >/dev/null 2>&1 &
 
-# What a room and the tests on servers both need is made before they run side by side.
+# What two rooms need is made before they run side by side.
 make --no-print-directory --jobs="$jobs" -C core build/libfcache_test.a
 for room in core emulator extension; do
-	beside "$room" step "$room" make --no-print-directory --jobs="$(nproc)" -C "$room" test \
-		PROVE_FLAGS="--jobs=$(nproc) ${V:+-v}"
+	beside "$room" step "$room" make --no-print-directory --jobs="$jobs" -C "$room" test \
+		PROVE_FLAGS="--jobs=$jobs ${V:+-v}"
 done
-wait "${running[compiled]}" # its tests say what is wrong
+finish core emulator extension
+wait
 
 all='not soak and not postgres_check and not extensions_check and not monitoring_check and not older_check'
 if [ -n "${PG:-}" ]; then
@@ -81,23 +94,17 @@ else
 	mapfile -t outer < <(grep -rl --include='test_*.py' 'mark\.extension' tests | sort)
 	mapfile -t inner < <(printf '%s\n' "${outer[@]}" | grep -E \
 		'/cluster/(account|bridge|hooks|sampler|server|statement)/|/crash/|/unit/')
-	share=$(((jobs + 11) / 12))
+	share=$(((jobs + 9) / 10))
 	for major in 19 17 16 15; do
 		marked=("${outer[@]}")
 		[[ $major == 1[679] ]] && marked=("${inner[@]}")
-		workers=$share
-		[ $major = 15 ] && workers=$((2 * share))
-		beside "$major" pg_major "$major" "$workers" 'extension tests' "${marked[@]}" --no-controls \
+		beside "$major" pg_major "$major" "$share" 'extension tests' "${marked[@]}" --no-controls \
 			-m "extension and $all"
 	done
-	own=$((jobs - 5 * share))
+	own=$((jobs - 4 * share))
 	pg_major 18 $((own > 1 ? own : 1)) 'all Python tests' -m "$all"
+	finish 19 17 16 15
 fi
-for name in core emulator extension 19 17 16 15; do
-	[ -n "${running[$name]:-}" ] || continue
-	wait "${running[$name]}" || echo "FAILED  $name" >>"$summary"
-	cat "$kept/$name"
-done
 
 printf '\n==== summary\n'
 cat "$summary" "$PGFLASH_SKIPS"
