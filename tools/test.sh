@@ -2,12 +2,10 @@
 # SPDX-License-Identifier: PostgreSQL
 # All tests.  `make test` calls it after building the environment and the rooms.
 #
-# First the C rooms under prove, side by side.  Then, side by side again, everything Python on
-# one PostgreSQL (18), and the tests marked `extension` on 19, 17, 16 and 15, without the
-# negative controls, which 18 runs.  The rooms do not run beside servers: each server has a
-# session of its own, and the kernel divides the processors' time among sessions.
-# 15, the oldest, runs all of these, and the others what deals with the server's own code,
-# files and processes.  With PG=n in the environment, all Python tests run on that one only.
+# First the C rooms under prove, then everything Python on one PostgreSQL (18), and beside
+# it the tests marked `extension` on 19, 17, 16 and 15, without the negative controls, which
+# 18 runs.  15, the oldest, runs all of these, and the others what deals with the server's own
+# code, files and processes.  With PG=n in the environment, everything runs on that one only.
 # Ten tests for two processors run at a time (JOBS=n: so many), since most of them wait for
 # servers; 18 has most of the work, and six of them.  A failure does not stop the rest;
 # the summary at the end says what ran, what failed and what could not run and why.  A major
@@ -39,26 +37,6 @@ step()
 	fi
 }
 
-# beside NAME COMMAND... : run it in the background, its output for later.
-declare -A running
-beside()
-{
-	local name=$1
-	shift
-	"$@" >"$kept/$name" 2>&1 &
-	running[$name]=$!
-}
-
-# finish NAME... : wait until they have ended, and show what they said.
-finish()
-{
-	local name
-	for name in "$@"; do
-		wait "${running[$name]}" || echo "FAILED  $name" >>"$summary"
-		cat "$kept/$name"
-	done
-}
-
 # pg_major MAJOR JOBS TITLE PYTEST-ARGUMENTS... : run pytest on a major, if it is available.
 pg_major()
 {
@@ -77,14 +55,12 @@ pg_major()
 unset PYTHONDONTWRITEBYTECODE
 .venv/bin/python -m pytest --collect-only -q >/dev/null 2>&1 &
 
-# What two rooms need is made before they run side by side.
-make --no-print-directory --jobs="$jobs" -C core build/libfcache_test.a
 for room in core emulator extension; do
-	beside "$room" step "$room" make --no-print-directory --jobs="$jobs" -C "$room" test \
+	step "$room" make --no-print-directory --jobs="$jobs" -C "$room" test \
 		PROVE_FLAGS="--jobs=$jobs ${V:+-v}"
 done
-finish core emulator extension
-wait
+
+wait $!
 
 all='not soak and not postgres_check and not extensions_check and not monitoring_check and not older_check'
 if [ -n "${PG:-}" ]; then
@@ -95,15 +71,20 @@ else
 	mapfile -t inner < <(printf '%s\n' "${outer[@]}" | grep -E \
 		'/cluster/(account|bridge|hooks|sampler|server|statement)/|/crash/|/unit/')
 	share=$(((jobs + 9) / 10))
+	declare -A running
 	for major in 19 17 16 15; do
 		marked=("${outer[@]}")
 		[[ $major == 1[679] ]] && marked=("${inner[@]}")
-		beside "$major" pg_major "$major" "$share" 'extension tests' "${marked[@]}" --no-controls \
-			-m "extension and $all"
+		pg_major "$major" "$share" 'extension tests' "${marked[@]}" --no-controls \
+			-m "extension and $all" >"$kept/$major" 2>&1 &
+		running[$major]=$!
 	done
 	own=$((jobs - 4 * share))
 	pg_major 18 $((own > 1 ? own : 1)) 'all Python tests' -m "$all"
-	finish 19 17 16 15
+	for major in 19 17 16 15; do
+		wait "${running[$major]}" || echo "FAILED  extension tests on PostgreSQL $major" >>"$summary"
+		cat "$kept/$major"
+	done
 fi
 
 printf '\n==== summary\n'
