@@ -89,12 +89,13 @@ class Tab:
     def until(self, script: str) -> Any:  # noqa: ANN401
         """Wait until a script's value is true; return it.
 
-        Playwright's own wait evaluates a text in the page, which our pages forbid.
+        Playwright's own wait evaluates a text in the page, which our pages forbid.  A page that
+        has only begun to load has no body, and nothing is true of it.
         """
         values: list[Any] = []
 
         def is_true() -> bool:
-            values[:] = [self.page.evaluate(script)]
+            values[:] = [self.page.evaluate(f"document.body && ({script})")]
             return bool(values[0])
 
         assert eventually(is_true, pause=self._pause), script
