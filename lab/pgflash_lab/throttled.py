@@ -164,13 +164,16 @@ def make_group(name: str, machine: Machine = HERE) -> Group:
         # A group can limit what the one above it hands on.
         _write(root / "cgroup.subtree_control", "+io +memory")
     folders = {above / name: before for above, before in (blocks, memory)}
-    for folder in folders:
-        try:
-            folder.mkdir()
-        except OSError as error:
-            raise ThrottleError(
-                f'could not make the control group "{folder}": {error.strerror}'
-            ) from error
+    with contextlib.ExitStack() as undo:
+        for folder in folders:
+            try:
+                folder.mkdir()
+            except OSError as error:
+                raise ThrottleError(
+                    f'could not make the control group "{folder}": {error.strerror}'
+                ) from error
+            undo.callback(folder.rmdir)
+        undo.pop_all()
     return Group(blocks=blocks[0] / name, memory=memory[0] / name, before=folders, version=version)
 
 

@@ -127,6 +127,7 @@ def test_a_broken_run_is_one_line_and_a_hint(
         (("lab", "run", "oltp-approaches", "--set", "clients=x"), "for clients"),
         (("lab", "run", "oltp-approaches", "--hdd", "/tmp"), "--hdd and --flash go together"),
         (("lab", "run", "oltp-approaches", "--read-iops", "9"), "--read-iops needs a folder"),
+        (("lab", "run", "oltp-approaches", "--memory", "4GB"), "--memory needs --read-iops"),
         (("lab", "run", "oltp-approaches", "--format", "xml"), "'xml' is not one of"),
         (("lab", "frobnicate"), "No such command"),
     ],

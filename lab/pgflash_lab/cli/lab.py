@@ -11,7 +11,7 @@ from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import bytes_of, examples, form_option, paged_option
 from pgflash.cli.output import print_json, print_rows, say, say_table, write_page
 from pgflash.cli.screen import Screen, patiently
-from pgflash.errors import PgflashError
+from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.report.lines import WIDTH, wrap
 from pgflash_lab import api
@@ -20,6 +20,9 @@ from pgflash_lab.model.run import Run
 
 #: Stands for every scenario.
 ALL = "all"
+
+#: Memory of a run on a volume whose reads are limited, unless --memory says otherwise.
+_MEMORY_BYTES = 2 * 2**30
 
 #: Columns of the result: title, key in result.json, what it counts.
 _COLUMNS: tuple[tuple[str, str, Unit], ...] = (
@@ -121,10 +124,8 @@ def list_command(*, form: str) -> None:
     "--memory",
     "memory_bytes",
     metavar="SIZE",
-    default="2GB",
-    show_default=True,
     callback=bytes_of,
-    help="Memory of the whole run with --read-iops, page cache included.",
+    help="Memory of the whole run with --read-iops, page cache included (default: 2GB).",
 )
 @click.option(
     "--out",
@@ -143,7 +144,7 @@ def run_command(
     hdd: Path | None,
     flash: Path | None,
     read_iops: int | None,
-    memory_bytes: int,
+    memory_bytes: int | None,
     out: Path | None,
     root: Path,
     form: str,
@@ -154,6 +155,11 @@ def run_command(
     Without --hdd and --flash both devices are emulated. The scenario pgbench runs a pgbench script
     of yours.
     """
+    if memory_bytes is not None and read_iops is None:
+        raise UsageError(
+            "--memory needs --read-iops",
+            hint="Only a volume whose reads are limited has memory of its own.",
+        )
     options: dict[str, Any] = {
         "preset": preset,
         "changes": api.parse_changes(assignments),
@@ -161,7 +167,8 @@ def run_command(
         "pg_config": pg_config,
         "hdd": hdd,
         "flash": flash,
-        "limits": read_iops and api.Limits(read_iops=read_iops, memory_bytes=memory_bytes),
+        "limits": read_iops
+        and api.Limits(read_iops=read_iops, memory_bytes=memory_bytes or _MEMORY_BYTES),
         "store": root,
         "out": out,
     }

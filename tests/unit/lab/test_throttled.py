@@ -26,6 +26,9 @@ for i in range(int(sys.argv[2])):
     assert os.preadv(fd, [memory], i * 65536) == 4096
 """
 
+VERSION_1 = """\
+31 23 0:29 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio
+32 23 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory"""
 VERSION_2 = "30 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate"
 
 
@@ -122,6 +125,23 @@ def test_version_2_has_one_folder_and_its_own_words(tmp_path: Path) -> None:
         assert (root / "made/cgroup.procs").read_text() == str(os.getpid())
         assert (root / "user.slice/shell/cgroup.procs").read_text() == ""
     assert (root / "user.slice/shell/cgroup.procs").read_text() == str(os.getpid())
+
+
+def test_of_two_groups_neither_is_left_if_one_cannot_be_made(tmp_path: Path) -> None:
+    machine = tree(
+        tmp_path,
+        {
+            "proc/self/mountinfo": VERSION_1,
+            "proc/self/cgroup": "4:blkio:/\n3:memory:/",
+            "sys/fs/cgroup/blkio/cgroup.procs": "",
+        },
+    )
+    with pytest.raises(ThrottleError, match="could not make the control group"):
+        make_group("made", machine)
+    assert not (tmp_path / "sys/fs/cgroup/blkio/made").exists()
+    (tmp_path / "sys/fs/cgroup/memory").mkdir()
+    make_group("made", machine)
+    assert (tmp_path / "sys/fs/cgroup/blkio/made").is_dir()
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
