@@ -17,7 +17,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import pg
-from pgflash.collect import live
+from pgflash import session
+from pgflash.collect import live, member
+from pgflash.live import collector
 from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory, build_install, find_install, forget_used_data
 from support.patience import PATIENCE_S
@@ -27,8 +29,11 @@ from support.turns import Turns, turn
 if TYPE_CHECKING:
     from xdist.remote import Producer  # type: ignore[import-untyped]
 
-# A page allows a statement some seconds; more here, so that a busy machine loses none.
+# A server is given some seconds to answer; more here, so that a busy machine loses none.
 live.STATEMENT_TIMEOUT_MS = int(PATIENCE_S * 1000)
+member.STATEMENT_TIMEOUT_MS = live.STATEMENT_TIMEOUT_MS
+session.CONNECT_TIMEOUT_S = member.CONNECT_TIMEOUT_S = int(PATIENCE_S)
+collector.LATE_S = PATIENCE_S
 
 # No report, advice or sample of a test may contain an impossible value.
 hold_all()

@@ -5,6 +5,8 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include <time.h>
+
 #include "support.h"
 #include "tap.h"
 
@@ -164,17 +166,18 @@ test_invalidation_walks_what_is_cached(void)
 
 	MUST(rig_put(&rig, &file, 0) && rig_put(&rig, &file, 100000000));
 
-	uint64_t start = fc_clock_ns();
+	clock_t start = clock();
 
 	fc_change_begin(&rig.cache, &file, 0, FC_BLOCKS_ALL, &change);
 
-	uint64_t took = fc_clock_ns() - start;
+	double took_s = (double) (clock() - start) / CLOCKS_PER_SEC;
 
 	fc_change_end(&rig.cache, &file, &change);
-	printf("# %.1f ms for two cached blocks of a file of 763 GB\n",
-	       (double) took / 1e6);
+	printf("# %.1f ms of processor time for two cached blocks of a file of "
+	       "763 GB\n",
+	       1000 * took_s);
 	OK(fc_file_used_slots(&rig.cache) == 0, "both are forgotten");
-	OK(took < 5000000000ULL, "without walking a hundred million blocks");
+	OK(took_s < 5, "without walking a hundred million blocks");
 
 	/* Spread over more chunks than there are slots: the index is walked. */
 	uint32_t put_in = 0;

@@ -241,7 +241,7 @@ test_cut(void)
 	OK(more && size - stat_of(name).st_size < 2 << 20,
 	   "less and less within a call, and the call ends");
 	fc_test_now_ns = fc_test_tick_ns = 0;
-	MUST(fc_device_file_cut(&device, FC_WAYS, 10000000000, &more) ==
+	MUST(fc_device_file_cut(&device, FC_WAYS, 600000000000, &more) ==
 	     FC_DEVICE_FINE);
 	OK(!more && stat_of(name).st_size == size_for(FC_WAYS) &&
 	       (off_t) stat_of(name).st_blocks * 512 <= size_for(FC_WAYS) + 65536,
@@ -439,7 +439,7 @@ test_lock(void)
 	OK(try(name, SLOTS) == FC_DEVICE_FINE, "the lock ends with its holder");
 
 	child = start_holder(name, 150);
-	OK(fc_device_file_open(&device, name, SLOTS, 5000) == FC_DEVICE_FINE,
+	OK(fc_device_file_open(&device, name, SLOTS, 60000) == FC_DEVICE_FINE,
 	   "who waits gets the file of a server that is just dying");
 	device.ops->close(&device);
 	MUST(waitpid(child, NULL, 0) == child);

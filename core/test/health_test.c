@@ -165,6 +165,7 @@ begin(void)
 	MUST(fc_cache_create(&cache, memory, &config, devices) == FC_OK);
 	MUST(fc_cache_attach(&keeper, memory, &fc_replacement_lfu,
 	                     keepers_devices) == FC_OK);
+	cache.read_deadline_ns = keeper.read_deadline_ns = 50 * MS;
 	MUST(fc_mode_set(&cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
 	file = fc_file(file_id(7));
 	MUST(fc_file_enter(&cache, &file) == FC_OK);

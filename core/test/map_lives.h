@@ -88,7 +88,7 @@ UNUSED static void
 flush(void)
 {
 	if (fc_writer_ring_info(&life.cache).used > 0)
-		MUST(fc_writer_flush(&life.cache, 10000000000ULL) == FC_OK);
+		MUST(fc_writer_flush(&life.cache, 60000000000ULL) == FC_OK);
 }
 
 UNUSED static void

@@ -20,6 +20,9 @@
 #define SLOTS 128
 #define MS    1000000ULL
 
+/* How long a machine that stalls may take for anything. */
+#define PATIENCE_NS (60000 * MS)
+
 static char path[200];
 static FcDevice file;
 
@@ -82,7 +85,7 @@ round_trip(FcQueue *queue, FcDevice *device, bool write, unsigned first,
 
 	prepare(device, write, first, count);
 	return fc_queue_submit(queue, all, count) == count &&
-	       fc_queue_reap(queue, count, 5000 * MS, done, count) == count &&
+	       fc_queue_reap(queue, count, PATIENCE_NS, done, count) == count &&
 	       all_done(done, count, first) && queue->in_flight == 0;
 }
 
@@ -103,7 +106,7 @@ test_file(const char *engine, FcQueueEngine expected)
 	OK(submits == (expected == FC_QUEUE_AIO ? 1 : 0),
 	   "%s: with as few calls as can be", engine);
 	OK(round_trip(&queue, &file, false, 11, 1), "%s: one alone", engine);
-	OK(fc_queue_reap(&queue, 1, 5000 * MS, done, 1) == 0,
+	OK(fc_queue_reap(&queue, 1, PATIENCE_NS, done, 1) == 0,
 	   "%s: nobody waits for nothing", engine);
 
 	prepare(&file, false, 3, 65);
@@ -111,14 +114,14 @@ test_file(const char *engine, FcQueueEngine expected)
 	   "%s: no more than the depth are taken", engine);
 	OK(fc_queue_submit(&queue, all + 64, 1) == 0, "%s: a full queue takes none",
 	   engine);
-	OK(fc_queue_reap(&queue, 5, 5000 * MS, done, 5) == 5 &&
-	       fc_queue_reap(&queue, 64, 5000 * MS, done + 5, 64) == 59 &&
+	OK(fc_queue_reap(&queue, 5, PATIENCE_NS, done, 5) == 5 &&
+	       fc_queue_reap(&queue, 64, PATIENCE_NS, done + 5, 64) == 59 &&
 	       all_done(done, 64, 3),
 	   "%s: they can be fetched a few at a time", engine);
 
 	prepare(&file, false, SLOTS, 1);
 	OK(fc_queue_submit(&queue, all, 1) == 1 &&
-	       fc_queue_reap(&queue, 1, 5000 * MS, done, 1) == 1 &&
+	       fc_queue_reap(&queue, 1, PATIENCE_NS, done, 1) == 1 &&
 	       done[0]->result == 0,
 	   "%s: there is nothing after the last slot", engine);
 	fc_queue_close(&queue);
@@ -140,7 +143,7 @@ test_refused(const char *engine)
 	prepare(&file, false, 3, 3);
 	transfers[0].device = &bad;
 	OK(fc_queue_submit(&queue, all, 3) == 3 &&
-	       fc_queue_reap(&queue, 3, 5000 * MS, done, 3) == 3 &&
+	       fc_queue_reap(&queue, 3, PATIENCE_NS, done, 3) == 3 &&
 	       transfers[0].result == -EBADF,
 	   "%s: what fails at once comes back with its error", engine);
 	OK(transfers[1].result == FC_BLOCK_SIZE && page_is(&pages[1], 1, 4, 1) &&
@@ -161,7 +164,7 @@ test_kernel_full(void)
 	OK(fc_queue_submit(&queue, all, 8) == 3 && queue.in_flight == 3,
 	   "what the kernel has no room for is not taken");
 	submit_max = -1;
-	OK(fc_queue_reap(&queue, 8, 5000 * MS, done, 8) == 3,
+	OK(fc_queue_reap(&queue, 8, PATIENCE_NS, done, 8) == 3,
 	   "what it took comes back");
 	OK(round_trip(&queue, &file, false, 3, 8), "and later there is room");
 	fc_queue_close(&queue);
@@ -257,7 +260,7 @@ test_late(void)
 	flash.last_first = true;
 	prepare(&flash.device, false, 0, 8);
 	OK(fc_queue_submit(&queue, all, 8) == 8 &&
-	       fc_queue_reap(&queue, 8, 5000 * MS, done, 9) == 8 &&
+	       fc_queue_reap(&queue, 8, PATIENCE_NS, done, 9) == 8 &&
 	       all_done(done, 8, 0) && done[0] == all[7] && done[7] == all[0],
 	   "transfers come back in the order they are done");
 
@@ -267,11 +270,11 @@ test_late(void)
 	start = fc_clock_ns();
 	OK(fc_queue_reap(&queue, 8, 20 * MS, done, 9) == 0,
 	   "a device that hangs gives nothing");
-	OK(fc_clock_ns() - start >= 20 * MS && fc_clock_ns() - start < 2000 * MS,
+	OK(fc_clock_ns() - start >= 20 * MS && fc_clock_ns() - start < PATIENCE_NS,
 	   "and is waited for as long as requested");
 	start = fc_clock_ns();
-	OK(fc_queue_reap(&queue, 0, 5000 * MS, done, 9) == 0 &&
-	       fc_clock_ns() - start < 2000 * MS,
+	OK(fc_queue_reap(&queue, 0, 10 * PATIENCE_NS, done, 9) == 0 &&
+	       fc_clock_ns() - start < PATIENCE_NS,
 	   "who asks for none does not wait");
 	OK(queue.in_flight == 8, "what was not fetched is under way");
 
@@ -282,13 +285,13 @@ test_late(void)
 		                         .tag = &transfers[8] };
 	all[8] = &transfers[8];
 	OK(fc_queue_submit(&queue, all + 8, 1) == 1 &&
-	       fc_queue_reap(&queue, 1, 5000 * MS, done, 9) == 1 &&
+	       fc_queue_reap(&queue, 1, PATIENCE_NS, done, 9) == 1 &&
 	       done[0] == all[8] && page_is(&pages[8], 1, 8, 1),
 	   "a device that hangs holds up no other");
 
 	flash.holds = false;
 	flash.read_fault = FAULT_EIO;
-	OK(fc_queue_reap(&queue, 8, 5000 * MS, done, 9) == 8 &&
+	OK(fc_queue_reap(&queue, 8, PATIENCE_NS, done, 9) == 8 &&
 	       done[0]->result == -EIO && done[1]->result == FC_BLOCK_SIZE,
 	   "late transfers come back, each with its own end");
 
@@ -349,7 +352,7 @@ test_signals(void)
 	OK(waited, "signals do not shorten the wait (%d of them)", (int) alarms);
 	OK(alarms < 1000, "nor do they make it endless");
 	MUST(write(fd, &(uint64_t){ 1 }, 8) == 8);
-	OK(fc_queue_reap(&queue, 1, 5000 * MS, done, 1) == 1 &&
+	OK(fc_queue_reap(&queue, 1, PATIENCE_NS, done, 1) == 1 &&
 	       done[0] == &transfers[0],
 	   "what comes late can still be fetched");
 	MUST(setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL) == 0);

@@ -16,8 +16,9 @@
 #define BLOCKS 100
 #define MS     1000000ULL
 
-/* Long enough for a process that must wait for a processor. */
+/* Of a device that does not answer; others may stall with the machine. */
 #define DEADLINE_NS (100 * MS)
+#define PATIENCE_NS (60000 * MS)
 #define DISK        99 /* the version of a block that is read from the disk */
 
 static Rig rig;
@@ -47,12 +48,36 @@ static void
 begin(uint32_t count)
 {
 	rig_open(&rig, 1024, 64);
-	rig.cache.read_deadline_ns = DEADLINE_NS;
+	rig.cache.read_deadline_ns = PATIENCE_NS;
 	file = fc_file(file_id(7));
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
 	for (uint32_t block = 0; block < count; block++)
 		put(block);
 	memory_device_defer(&rig.flash);
+}
+
+/* The device completes no read. */
+static void
+hang(void)
+{
+	rig.flash.holds = true;
+	rig.cache.read_deadline_ns = DEADLINE_NS;
+}
+
+/* It does not complete one of them. */
+static void
+hang_once(void)
+{
+	rig.flash.stuck = 1;
+	rig.cache.read_deadline_ns = DEADLINE_NS;
+}
+
+/* It completes what it is asked from now on. */
+static void
+answer(void)
+{
+	rig.flash.holds = false;
+	rig.cache.read_deadline_ns = PATIENCE_NS;
 }
 
 /* Read blocks 0 .. count - 1 if all are cached; how many are right? */
@@ -164,7 +189,7 @@ test_late(void)
 
 	uint64_t start = fc_clock_ns();
 
-	rig.flash.holds = true;
+	hang();
 	errno = ENOTTY;
 
 	OK(read_run(1) == 0 && status[0] == FC_MISS &&
@@ -179,7 +204,7 @@ test_late(void)
 	OK(fc_read_would_hit(&rig.cache, &file, 0), "the block stays cached");
 
 	read_disk(0);
-	rig.flash.holds = false;
+	answer();
 	rig.flash.last_first = true;
 
 	Page before = pages[0];
@@ -200,10 +225,11 @@ static void
 test_one_of_a_run(void)
 {
 	begin(BLOCKS);
-	rig.flash.stuck = 1;
+	hang_once();
 	OK(read_run(20) == 19 && status[0] == FC_MISS,
 	   "one slot that hangs holds up no other");
 	memory_device_let_go(&rig.flash);
+	answer();
 	OK(read_run(20) == 20, "and comes back");
 	rig_close(&rig);
 }
@@ -212,7 +238,7 @@ static void
 test_all_pages_lost(void)
 {
 	begin(BLOCKS);
-	rig.flash.holds = true;
+	hang();
 	OK(read_run(40) == 0 &&
 	       count_of(FC_COUNT_read_timeouts) == FC_QUEUE_DEPTH_READER,
 	   "a long run on a device that hangs: as many late reads as pages");
@@ -222,13 +248,13 @@ test_all_pages_lost(void)
 	uint64_t start = fc_clock_ns();
 
 	/* At most as long as it may have to wait for the processor. */
-	rig.cache.read_deadline_ns = 60000 * MS;
-	OK(read_run(40) == 0 && fc_clock_ns() - start < 60000 * MS &&
+	rig.cache.read_deadline_ns = PATIENCE_NS;
+	OK(read_run(40) == 0 && fc_clock_ns() - start < PATIENCE_NS &&
 	       rig.flash.deferred_count == FC_QUEUE_DEPTH_READER,
 	   "without pages nothing is read, and nobody waits");
 	OK(count_of(FC_COUNT_read_timeouts) == FC_QUEUE_DEPTH_READER,
 	   "nor is that a timeout");
-	rig.flash.holds = false;
+	answer();
 	OK(read_run(40) == 40, "when they come back, so do the hits");
 	rig_close(&rig);
 }
@@ -243,7 +269,7 @@ late_read_spares_the_caller(void)
 	Page from_disk;
 
 	begin(BLOCKS);
-	rig.flash.stuck = 1;
+	hang_once();
 	MUST(read_run(1) == 0 && status[0] == FC_MISS);
 	read_disk(0);
 	from_disk = pages[0];
@@ -305,7 +331,7 @@ static bool
 late_page_harms_no_other(void)
 {
 	begin(2);
-	rig.flash.stuck = 1;
+	hang_once();
 	MUST(read_run(1) == 0);
 
 	take_back();
@@ -340,7 +366,7 @@ test_late_page_comes_with_another(void)
 		                             .finished = deferred_finished };
 
 	begin(2);
-	rig.flash.stuck = 1;
+	hang_once();
 	MUST(read_run(1) == 0);
 	take_back();
 	rig.flash.device.ops = &ops;
@@ -549,7 +575,7 @@ test_ahead_and_hung(void)
 	uint64_t start;
 
 	begin(BLOCKS);
-	rig.flash.holds = true;
+	hang();
 	OK(fc_read_ahead(&rig.cache, &file, 0, 24) == 24 &&
 	       fc_read_ahead(&rig.cache, &file, 24, 24) == 24,
 	   "a device that hangs does not get all pages");
@@ -558,7 +584,7 @@ test_ahead_and_hung(void)
 	       count_of(FC_COUNT_read_timeouts) == 1,
 	   "who wants one waits for its time, and no longer");
 	take_back();
-	rig.flash.holds = false;
+	answer();
 	OK(read_singly(0, BLOCKS) == BLOCKS, "when it answers, all is as it was");
 
 	/* They are not asked for, in no time however busy the machine is. */
@@ -631,7 +657,7 @@ begin_with_file(FcDevice *device)
 	rig.memory = shared_memory(rig.memory_size);
 	MUST(fc_cache_create(&rig.cache, rig.memory, &config, device) == FC_OK);
 	MUST(fc_mode_set(&rig.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
-	rig.cache.read_deadline_ns = 5000 * MS;
+	rig.cache.read_deadline_ns = PATIENCE_NS;
 	file = fc_file(file_id(7));
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
 	for (uint32_t block = 0; block < BLOCKS; block++)

@@ -485,8 +485,9 @@ get_events(Getting *getting, long least, const struct timespec *timeout)
 
 		if (!fetch_finished(getting))
 			return getting->given > 0 ? getting->given : -1;
-		give_due(getting);
+		/* A process that is stopped here gets what was due by the deadline. */
 		now_ns = em_clock_ns();
+		give_due(getting);
 		if (getting->given >= least || getting->room == 0 ||
 		    now_ns >= deadline_ns)
 			return getting->given;

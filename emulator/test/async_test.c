@@ -179,6 +179,7 @@ static void
 test_refusals(void)
 {
 	int fd = open_in("mapped/file"), plain = open_in("plain/file");
+	long got;
 
 	errno = 0;
 	make(0, IOCB_CMD_PREAD, 999, 0);
@@ -197,10 +198,14 @@ test_refusals(void)
 	make(1, IOCB_CMD_PREAD, plain, 0);
 	if (submit(2) != 2)
 		lab_give_up("submit");
-	OK(get(1, DEPTH, -1) == 1 && answer[0].data == 1001,
+	/* Both, if the process was stopped for that long. */
+	got = get(1, DEPTH, -1);
+	OK(got >= 1 && answer[0].data == 1001,
 	   "a file that no device plays does not wait for one");
-	drain(1);
-	OK(answer[0].data == 1000, "nor does it take the other's place");
+	if (got == 1)
+		drain(1);
+	OK(answer[got == 1 ? 0 : 1].data == 1000,
+	   "nor does it take the other's place");
 	close(fd);
 	close(plain);
 }

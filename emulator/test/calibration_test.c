@@ -452,8 +452,8 @@ test_stalling(Lab *lab)
 	lab_device(lab, DISK_10MS);
 	lab_verb(lab, "off");
 	device = &lab->state->device[0];
-	em_device_stall(device, em_clock_ns() + 300000000);
 	began_ms = lab_now_ms();
+	em_device_stall(device, em_clock_ns() + 300000000);
 	lab_run(lab, true, "random reads", "1");
 	OK(lab_now_ms() - began_ms >= 300.0,
 	   "a read of a stalled device returns after the stall, delays on or off");

@@ -106,7 +106,7 @@ test_slowness(void)
 {
 	char arguments[4 * LAB_PATH_MAX];
 
-	snprintf(arguments, sizeof(arguments), "stall '%s' disk 5000",
+	snprintf(arguments, sizeof(arguments), "stall '%s' disk 100000",
 	         lab.state_path);
 	OK(lab_control(&lab, arguments) == 0 &&
 	       em_device_stalled_until(&lab.state->device[0], em_clock_ns()) >

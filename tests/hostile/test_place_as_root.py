@@ -37,12 +37,9 @@ def victim() -> Iterator[Victim]:
 
 
 @pytest.fixture
-def placed(pg_install: PgInstall, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlacedServer]:
+def placed(pg_install: PgInstall) -> Iterator[PlacedServer]:
     """A server of the attacker's that archives, with WAL enough to be copied for a while."""
     the_attacker()
-    # An attacker can keep his own server from starting; the test need not wait for it long.
-    monkeypatch.setattr("pgflash.place.control.START_WAIT_S", 20)
-    monkeypatch.setattr("pgflash.place.archive._ARCHIVED_WAIT_S", 20)
     factory = ClusterFactory(pg_install)
     with placed_server(factory, settings={"archive_mode": "on"}) as placed:
         archive = placed.folder("archive")
@@ -241,7 +238,11 @@ ATTACKS: dict[str, tuple[list[str], Callable[[PlacedServer, Path, Victim], int]]
     ("kind", "what"), [(kind, what) for what, (kinds, _) in ATTACKS.items() for kind in kinds]
 )
 def test_something_is_swapped_for_a_link(
-    placed: PlacedServer, victim: Victim, kind: str, what: str
+    placed: PlacedServer,
+    victim: Victim,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    what: str,
 ) -> None:
     """While root makes a move and undoes it, the server's user swaps what he may rename.
 
@@ -249,6 +250,9 @@ def test_something_is_swapped_for_a_link(
     """
     target, bitten = placed.server.base / "new", 0
     path = placed.plan(moves(target)[kind], name="swapped")
+    # An attacker can keep his own server from starting; the test need not wait for it long.
+    monkeypatch.setattr("pgflash.place.control.START_WAIT_S", 20)
+    monkeypatch.setattr("pgflash.place.archive._ARCHIVED_WAIT_S", 20)
     for _round in range(ROUNDS):
         for work in (placed.apply, placed.undo):
             if kind not in {"wal", "archive"} and target.exists() and not any(target.iterdir()):
@@ -263,6 +267,7 @@ def test_something_is_swapped_for_a_link(
             placed.start_again()
     assert bitten or what == "the name aside"
     victim.assert_untouched()
+    monkeypatch.undo()
     assert refused_or_done(placed.undo, path) == ""
 
 

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from pgflash_lab.server import Server
-from support.patience import eventually
+from support.patience import eventually, until
 
 Row = dict[str, Any]
 TimeRange = tuple[datetime, datetime]
@@ -25,6 +25,16 @@ def rows(server: Server, query: str, *parameters: object) -> list[Row]:
 
 def sampler(server: Server) -> Row:
     return rows(server, "select * from pgflash_sampler")[0]
+
+
+def gap_s(server: Server) -> float:
+    """Return the seconds so far that no look of the sampler represents.
+
+    The look that ends a gap adds it.  So there have been two looks when this returns.
+    """
+    looks = sampler(server)["looks"]
+    until(lambda: sampler(server)["looks"] >= looks + 2)
+    return float(sampler(server)["gap_seconds"])
 
 
 @contextmanager

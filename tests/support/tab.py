@@ -14,6 +14,9 @@ from support.served import Served
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+#: A clock and the counts beside it are read within this time.
+TOGETHER_S = 0.2
+
 AXE = Path(__file__).parents[1] / "browser" / "vendor" / "axe.min.js"
 
 
@@ -31,9 +34,12 @@ class Watched:
     def counted(self) -> tuple[float, dict[str, float]]:
         """Return the server's clock, and the views' counts at that time."""
         with self.cached.server.connect() as connection:
-            (at,) = connection.execute(_NOW).fetchone() or (0.0,)
-            rows = connection.execute(_COUNTED).fetchall()
-        return at, dict(rows)
+            while True:
+                (at,) = connection.execute(_NOW).fetchone() or (0.0,)
+                rows = connection.execute(_COUNTED).fetchall()
+                (end,) = connection.execute(_NOW).fetchone() or (0.0,)
+                if end - at < TOGETHER_S:
+                    return at, dict(rows)
 
     def waited(self, begin: float, end: float) -> dict[str, float]:
         """Return the seconds that sessions spent in each wait class."""
@@ -107,6 +113,12 @@ class Tab:
 
     def _pause(self) -> None:
         self.page.wait_for_timeout(50)
+
+    def drawn(self) -> None:
+        """Wait until what a click has changed is on the screen: the page draws once a frame."""
+        self.page.evaluate(
+            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
 
     def alive(self, samples: int = 3) -> "Page":
         """Wait until the page follows the server and has this many samples."""

@@ -370,7 +370,7 @@ test_verify(void)
 static void
 begin_another_life(void)
 {
-	if (fc_writer_flush(&runtime.cache, 1000000000) != FC_OK)
+	if (fc_writer_flush(&runtime.cache, PATIENCE_NS) != FC_OK)
 		abort();
 	fc_process_end(&runtime.cache);
 	if (fc_revive(&runtime.cache, server_memory, &cache_config, &cache_device,

@@ -98,7 +98,7 @@ test_run_in_whose_midst_a_block_goes(void)
 	uint64_t hits = counter(FC_COUNT_hits);
 
 	/* On flash, so that the slots are read one by one. */
-	if (fc_writer_flush(&runtime.cache, 1000000000) != FC_OK)
+	if (fc_writer_flush(&runtime.cache, PATIENCE_NS) != FC_OK)
 		abort();
 	other_fd = server_open(PATH, O_RDWR);
 	fault = (Fault){ .name = "pread",

@@ -73,7 +73,7 @@ set_times(uint64_t alone_ns, uint64_t small_ns, uint64_t large_ns)
 static void
 write_ring(void)
 {
-	if (fc_writer_drain(writer, 5000000000ULL) != FC_OK)
+	if (fc_writer_drain(writer, PATIENCE_NS) != FC_OK)
 		abort();
 }
 
@@ -332,7 +332,7 @@ test_no_writer(void)
 	Page page;
 
 	set_turn(1);
-	if (fc_writer_end(writer, 5000000000ULL) != FC_OK)
+	if (fc_writer_end(writer, PATIENCE_NS) != FC_OK)
 		abort();
 	OK(server_read(fd, &page, 1000) == FC_BLOCK_SIZE &&
 	       counter(FC_COUNT_neighbour_inserts) == before,

@@ -37,11 +37,14 @@
 #define SEGMENT_BLOCKS 131072
 #define PATH           "base/5/16384"
 
+/* How long a machine that stalls may take for what is to come. */
+#define PATIENCE_NS 60000000000
+
 #define UNUSED __attribute__((unused))
 
 Runtime runtime;
 int setting_verify = VERIFY_OFF;
-int setting_read_deadline_ms = 5000;
+int setting_read_deadline_ms = PATIENCE_NS / 1000000;
 bool setting_account = false;
 bool setting_fill_neighbours = true;
 

@@ -474,7 +474,7 @@ flash_relation(uint32_t blocks)
 		if (server_read(fd, &page, i) != FC_BLOCK_SIZE)
 			abort();
 	}
-	if (fc_writer_flush(&runtime.cache, 10000000000ULL) != FC_OK)
+	if (fc_writer_flush(&runtime.cache, PATIENCE_NS) != FC_OK)
 		abort();
 	plant(PATH, 8, 'z');
 	memset(ended, 0, HANDLES * sizeof(*ended));
@@ -686,7 +686,7 @@ test_held_for_long(void)
 	if (changes_pwrite(fd, &page, sizeof(page), FC_BLOCK_SIZE) !=
 	        FC_BLOCK_SIZE ||
 	    server_read(fd, &page, 1) != FC_BLOCK_SIZE ||
-	    fc_writer_flush(&runtime.cache, 10000000000ULL) != FC_OK)
+	    fc_writer_flush(&runtime.cache, PATIENCE_NS) != FC_OK)
 		abort();
 	flash_is_slow = true;
 	OK(finish_late('c') && waits_ns > LONG_NS / 2,

@@ -30,7 +30,7 @@ from pgflash.session import (
 
 #: Short, so that one of several servers does not delay the others.
 CONNECT_TIMEOUT_S = 5
-_STATEMENT_TIMEOUT = "set statement_timeout = '5s'"
+STATEMENT_TIMEOUT_MS = 5000
 
 _HOST_LENGTH_MAX = 253
 #: A name or an address: no folder of sockets, and no list of hosts.
@@ -105,7 +105,9 @@ def read_member(dsn: str) -> ServerFacts:
             connect(make_conninfo(dsn, connect_timeout=timeout)) as connection,
             said("ask about the server"),
         ):
-            connection.execute(_STATEMENT_TIMEOUT)
+            connection.execute(
+                sql.SQL("set statement_timeout = {}").format(sql.Literal(STATEMENT_TIMEOUT_MS))
+            )
             return _facts(connection)
     except PgflashError as error:
         return ServerFacts(problem=error.message)

@@ -14,7 +14,7 @@ from pgflash_lab.server import Server
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.commands import failure, output
-from support.patience import eventually
+from support.patience import PATIENCE_S, eventually
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +95,9 @@ def test_the_cache_is_cleared_after_a_question(
 
 
 def test_the_size_changes_while_the_server_runs_or_the_reason_is_said(
-    cached: CachedServer, capsys: pytest.CaptureFixture[str]
+    cached: CachedServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pgflash.api.caching._PATIENCE_S", PATIENCE_S)
     command = ("cache", *options(cached), "resize")
     output(capsys, *command, "96MB")
     assert cached.view()["size_bytes"] == 96 * 2**20

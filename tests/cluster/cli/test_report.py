@@ -44,6 +44,7 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
         for i in range(TRANSACTIONS // 2):
             connection.execute(f'select count(*) from "{HOSTILE}"')
             connection.execute(f'update "{HOSTILE}" set i = i where i = {i + 1}')
+        connection.execute("select pg_stat_force_next_flush()")
     command(made, "snapshot")
     yield made
     factory.close()

@@ -84,17 +84,17 @@ def test_a_server_that_stopped_answering_is_late(
 ) -> None:
     monkeypatch.setattr(collecting, "LATE_S", 0.3)
     until(lambda: collector.status.state == "live" and collector.ring.newest > 3)
+    ours = "select pid from pg_stat_activity where application_name = 'pgflash'"
     with server.connect() as connection:
-        row = connection.execute(
-            "select pid from pg_stat_activity where application_name = 'pgflash'"
-        ).fetchone()
-    assert row is not None
-    os.kill(row[0], signal.SIGSTOP)
+        # The session of the test before may not have ended yet.
+        until(lambda: len(connection.execute(ours).fetchall()) == 1)
+        ((pid,),) = connection.execute(ours).fetchall()
+    os.kill(pid, signal.SIGSTOP)
     try:
         until(lambda: collector.status.state == "late")
         assert "has not answered for" in collector.status.sentence
     finally:
-        os.kill(row[0], signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
     until(lambda: collector.status.state == "live")
 
 

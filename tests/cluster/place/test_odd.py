@@ -22,7 +22,7 @@ from pgflash.session import SessionError
 from pgflash_lab.account import make_server_dir
 from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory, folder_in_memory
-from support.patience import eventually
+from support.patience import PATIENCE_S, eventually
 from support.placed import PeakWatch, PlacedServer, placed_server
 
 
@@ -206,7 +206,7 @@ def test_two_plans_for_one_index_take_turns(placed: PlacedServer) -> None:
         assert half_made(placed) == ["turns_pkey_ccnew"]
         older.rollback()
     for mover in movers:
-        mover.thread.join(30)
+        mover.thread.join(PATIENCE_S)
         assert mover.said[-1].startswith(("done: ", "nothing to do: "))
     assert place_of(placed, "turns_pkey") == "flash"
     assert half_made(placed) == []

@@ -24,7 +24,7 @@ from pgflash.place.journal import read_plan
 from pgflash_lab.postgres import PgInstall
 from support.cached import assert_indexes_whole
 from support.cluster import ClusterFactory, find_install
-from support.patience import eventually
+from support.patience import PATIENCE_S, eventually
 from support.placed import PeakWatch, PlacedServer, StallWatch, placed_server
 from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
 
@@ -175,7 +175,7 @@ def test_what_a_killed_repack_left_is_removed_by_the_next_attempt(placed: Placed
         mover = start_and_hold(placed, path)
         for child in children(mover.pid):
             os.kill(child, signal.SIGKILL)
-        assert mover.wait(30) != 0
+        assert mover.wait(PATIENCE_S) != 0
         older.rollback()
     record = read_plan(path).records[0]
     assert record.state is MoveState.FAILED

@@ -19,7 +19,7 @@ from pgflash_lab.server import Server
 from support.cached import process_titles
 from support.cluster import ClusterFactory
 from support.patience import eventually
-from support.sampled import Row, repeating, rows, sampler, seen_by, sleeping, working
+from support.sampled import Row, gap_s, repeating, rows, sampler, seen_by, sleeping, working
 from support.shim import compile_shim
 from support.waits import WAITS_OF_CLIENTS
 
@@ -134,7 +134,7 @@ def test_a_client_backend_without_an_event_is_at_work(server: Server) -> None:
 @every_major
 def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) -> None:
     seconds = 1.5
-    before = sampler(server)
+    unseen = gap_s(server)
     begin = time.monotonic()
     holder = server.connect(autocommit=False)
     holder.execute("update item set n = 1 where id = 1")
@@ -152,7 +152,7 @@ def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) ->
     holder.close()
     # Each took at least its time, and all of them together the time that we saw pass.
     most = time.monotonic() - begin + 2 / RATE_HZ
-    least = seconds - 2 / RATE_HZ - (sampler(server)["gap_seconds"] - before["gap_seconds"])
+    least = seconds - 2 / RATE_HZ - (gap_s(server) - unseen)
 
     columns = ("state", "wait_event_type", "wait_event", "wait_class")
     for pid, event in (

@@ -15,7 +15,7 @@ from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import until
-from support.sampled import sampler, sleeping, slept, working
+from support.sampled import gap_s, sampler, sleeping, slept, working
 from support.served import Served, served
 
 
@@ -89,9 +89,9 @@ def test_an_application_and_a_session_are_shown_alone_while_they_are_connected(
 
 def test_what_is_in_focus_over_time_adds_up(server: Server, page: Served) -> None:
     time.sleep(2.5)  # a session that slept in the test before is not in the range
-    unseen = sampler(server)["gap_seconds"]
+    unseen = gap_s(server)
     begin, end = slept(server, 1.2)
-    unseen = sampler(server)["gap_seconds"] - unseen
+    unseen = gap_s(server) - unseen
     begin -= timedelta(seconds=2)
     until(lambda: sampler(server)["newest_at"] > end)  # nothing more comes from before
     found = time_range(page, begin, end, wait="Timeout:PgSleep")

@@ -24,7 +24,7 @@ from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, until
 from support.promtool import promtool_complaints
-from support.sampled import sampler, sleeping, slept
+from support.sampled import gap_s, sleeping, slept
 from support.served import Served, events, served
 from support.terminal import PGFLASH, terminal
 
@@ -184,9 +184,9 @@ def query(begin: datetime, end: datetime) -> str:
 
 
 def test_a_range_tells_what_sessions_did(server: Server, page: Served) -> None:
-    unseen = sampler(server)["gap_seconds"]
+    unseen = gap_s(server)
     begin, end = slept(server, 1.0)
-    unseen = sampler(server)["gap_seconds"] - unseen
+    unseen = gap_s(server) - unseen
     found = page.ask(f"/live/details?{query(begin, end)}").json
     (sleep,) = [one for one in found["waits"] if one["name"] == "Timeout:PgSleep"]
     assert sleep["wait_class"] == "Application"

@@ -58,7 +58,8 @@ def test_what_is_told_is_written_down_and_passed_on(tmp_path: Path) -> None:
         found = progress_of(tmp_path)
     assert found is not None
     assert (found.stage, found.stage_expected_s) == ("loading", 5.0)
-    assert found.left_s == pytest.approx(100.0, abs=2.0)
+    assert found.left_s is not None
+    assert 0 < found.left_s <= 100
     assert found.notes == tuple(f"note {n}" for n in range(5, NOTES_MAX + 5))
     assert heard.told[:3] == [("loading", 5.0), 100.0, "note 0"]
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from pgflash_lab.leftovers import SEGMENTS, remove_data, remove_tree
 from pgflash_lab.postgres import PgInstall, PgInstallError
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
-from support.patience import eventually
+from support.patience import PATIENCE_S, eventually
 
 
 def is_alive(pid: int) -> bool:
@@ -55,7 +55,10 @@ def test_the_server_never_runs_as_root(server: Server) -> None:
     assert uid == (os.geteuid() if account is None else account.uid)
 
 
-def test_a_process_that_was_killed_is_the_reason_for_a_lost_connection(server: Server) -> None:
+def test_a_process_that_was_killed_is_the_reason_for_a_lost_connection(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgflash_lab.server._LOG_WAIT_S", PATIENCE_S)
     with server.connect() as connection:
         os.kill(connection.info.backend_pid, signal.SIGKILL)
         with (
