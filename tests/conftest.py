@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 import pg
 from pgflash import session
+from pgflash.api import fleets
 from pgflash.collect import live, member
 from pgflash.live import collector
 from pgflash_lab.postgres import PgInstall
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 live.STATEMENT_TIMEOUT_MS = int(PATIENCE_S * 1000)
 member.STATEMENT_TIMEOUT_MS = live.STATEMENT_TIMEOUT_MS
 session.CONNECT_TIMEOUT_S = member.CONNECT_TIMEOUT_S = int(PATIENCE_S)
-collector.LATE_S = PATIENCE_S
+collector.LATE_S = fleets.RELOAD_WAIT_S = PATIENCE_S
 
 # No report, advice or sample of a test may contain an impossible value.
 hold_all()

@@ -266,7 +266,7 @@ def test_a_rollback_that_forgets_the_new_wal_is_caught(
     with monkeypatch.context() as patch:
         fail_after_a_commit(placed, rows, patch)
         patch.setattr(WalMover, "_control_digest", lambda _mover: "always the same")
-        patch.setattr("pgflash.place.control.START_WAIT_S", 5)
+        patch.setattr("pgflash.place.control.START_WAIT_S", 30)
         # A checkpoint that the former WAL has never seen: it does not even start.
         move.fails_with("did not start")
     assert not placed.answers

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Servers that warm one another by the stored list of cached blocks."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,11 +92,26 @@ def await_warm(session: Session) -> None:
 
 
 def set_interval(cached: CachedServer, interval: str) -> None:
-    """Change how often lists are stored; copies of the server keep their own."""
+    """Change how often lists are stored; copies of the server keep their own.
+
+    After "0", no visitor that had begun before is still storing one.
+    """
     cached.server.configure({"pgflash.cache_list_interval": interval})
     cached.server.reload()
+    visitors = "select from pg_stat_activity where backend_type = 'pgflash stored list visitor'"
     with cached.server.connect() as session:
+
+        def nobody_stores() -> bool:
+            """Look twice: the launcher may have asked for one just before it was told."""
+            for _ in range(2):
+                time.sleep(0.2)
+                if session.execute(visitors).rowcount:
+                    return False
+            return True
+
         until(lambda: one(session, "show pgflash.cache_list_interval") == interval)
+        if interval == "0":
+            until(nobody_stores)
 
 
 def read_all(session: Session) -> None:

@@ -31,7 +31,8 @@ from support.patience import PATIENCE_S, until
 #: A variable of the server that a restart must preserve.
 MARK = "PLACED_SERVER_MARK"
 
-GUARD = 'read -r _; "$0" stop -D "$1" -m immediate >/dev/null 2>&1'
+#: Stops the server when its driver ends, of which a signal tells it, too.
+GUARD = 'trap "" TERM; read -r _; "$0" stop -D "$1" -m immediate >/dev/null 2>&1'
 
 
 class PlacedServer:
@@ -63,8 +64,20 @@ class PlacedServer:
         options = f"-c listen_addresses='' -c unix_socket_directories='{self.server.socket_dir}'"
         self.server.configure({})
         data, log = str(self.data), str(self.server.log_path)
-        words = ["pg_ctl", "start", "-D", data, "-w", "-t", "60", "-l", log, "-o", options]
-        self.server.run(words, extra_env=self._env, timeout_s=PATIENCE_S)
+        words = [
+            "pg_ctl",
+            "start",
+            "-D",
+            data,
+            "-w",
+            "-t",
+            str(int(PATIENCE_S)),
+            "-l",
+            log,
+            "-o",
+            options,
+        ]
+        self.server.run(words, extra_env=self._env, timeout_s=2 * PATIENCE_S)
 
     def started_with(self) -> tuple[bytes, bool]:
         """Return the arguments of the running server, and whether it has our variable."""
@@ -136,7 +149,7 @@ class PlacedServer:
         self.server.stop_leftover()
         assert self._guard.stdin is not None
         self._guard.stdin.close()
-        self._guard.wait(20)
+        self._guard.wait(PATIENCE_S)
 
 
 @contextlib.contextmanager

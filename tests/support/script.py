@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The extension's SQL scripts: this version, and earlier ones that a server may have."""
 
+import os
 import re
-import shutil
 from pathlib import Path
 
 from pgflash_lab.postgres import PgInstall
@@ -33,13 +33,19 @@ def script_folder(install: PgInstall) -> Path:
     return folder.parent
 
 
-def offer_before(install: PgInstall) -> None:
-    """Let CREATE EXTENSION ... VERSION create earlier versions.
+def offer(install: PgInstall, version: str, script: str) -> None:
+    """Let CREATE EXTENSION ... VERSION create a version.
 
-    The copies do not affect other tests: these versions are used only if they are named.
+    That does not affect other tests, which may read the script meanwhile: it is there as a whole,
+    and used only if its version is named.
     """
+    folder = script_folder(install)
+    new = folder / f"{version}-{os.getpid()}.new"
+    new.write_text(script)
+    new.replace(folder / f"pgflash--{version}.sql")
+
+
+def offer_before(install: PgInstall) -> None:
+    """Let CREATE EXTENSION ... VERSION create earlier versions; see offer()."""
     for version in VERSIONS_BEFORE:
-        shutil.copyfile(
-            _BEFORE / f"pgflash--{version}.sql",
-            script_folder(install) / f"pgflash--{version}.sql",
-        )
+        offer(install, version, (_BEFORE / f"pgflash--{version}.sql").read_text())

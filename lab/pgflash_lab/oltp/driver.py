@@ -24,6 +24,7 @@ from random import Random
 
 import psycopg
 
+from pgflash.waiting import wait_until
 from pgflash_lab.model.run import Latency
 from pgflash_lab.oltp.measure import summarize, time_line
 from pgflash_lab.oltp.model import (
@@ -61,6 +62,8 @@ _THREADS = 2
 _TRIES_MAX = 10
 #: How long after the run's end a client may still pause: pgbench's clock begins later than ours.
 _PAUSE_AFTER_S = 5
+#: How long sessions of terminals that have ended are waited for.
+_SESSIONS_END_S = 60.0
 _NO_MORE: Mapping[str, int] = {}
 
 
@@ -121,6 +124,7 @@ def run(
     with psycopg.connect(
         conninfo, autocommit=True, application_name="pgflash oltp run"
     ) as connection:
+        _await_end_of_terminals(connection)
         commits, rollbacks = count_database_transactions(connection)
         in_database = sum_next_orders(connection) - mark.next_order_sum
         counts = [0] * len(SCRIPTS)
@@ -140,6 +144,15 @@ def run(
         validity=validity,
         client_cpu_s=client_cpu_s,
     )
+
+
+def _await_end_of_terminals(connection: psycopg.Connection) -> None:
+    """Wait until the server has ended pgbench's sessions, which then report their last counts."""
+    there = (
+        "SELECT FROM pg_stat_activity"
+        " WHERE application_name = 'pgbench' AND datname = current_database()"
+    )
+    wait_until(lambda: connection.execute(there).rowcount == 0, _SESSIONS_END_S, every_s=0.02)
 
 
 # ---- pgbench

@@ -87,6 +87,7 @@ def measured(pgflash_install: PgInstall) -> Iterator[Measured]:
             connection.execute("set default_tablespace = space")
             create_items(connection, ROWS)
             connection.execute("checkpoint")
+        await_end_of_sessions(server)
         dsn = server.conninfo("postgres")
         emulator.on()
         begin = time.monotonic()

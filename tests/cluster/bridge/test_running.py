@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The cache in a running server: what bypasses it, what it shows, what it survives."""
 
+import itertools
 import os
 import signal
 import threading
@@ -93,17 +94,20 @@ def warm(server: CachedServer) -> None:
 @pytest.mark.extension
 def test_a_base_backup_neither_fills_nor_is_looked_up(cached: CachedServer) -> None:
     read_at_random(cached)
-    target = cached.server.base / "backup"
-    grown = difference(
-        cached,
-        lambda: run_client(
-            cached.server, "pg_basebackup", "-D", str(target), "--checkpoint=fast", "-X", "none"
-        ),
-    )
-    assert grown["bypass_reads"] > 100
-    # The walsender's own catalog look-ups aside, nothing happened.
-    assert grown["misses"] < 50
-    assert grown["inserts"] < 50
+    targets = (str(cached.server.base / f"backup-{number}") for number in itertools.count())
+    options = ("--checkpoint=fast", "-X", "none")
+
+    def passes_by() -> bool:
+        """Take another one if pgflash's own visits, which read catalogs, fell into it."""
+        grown = difference(
+            cached,
+            lambda: run_client(cached.server, "pg_basebackup", "-D", next(targets), *options),
+        )
+        assert grown["bypass_reads"] > 100
+        # The walsender's own catalog look-ups aside, nothing happened.
+        return max(grown[name] for name in ("hits", "misses", "inserts")) < 50
+
+    assert eventually(passes_by)
 
 
 @pytest.mark.extension
@@ -376,10 +380,14 @@ def test_flipped_bits_are_noticed_counted_and_never_served(cached: CachedServer)
 def test_a_cache_file_that_was_cut_off_gives_misses(cached: CachedServer) -> None:
     warm(cached)
     os.truncate(cached.cache_file, SLOTS_OFFSET)
-    read_at_random(cached)
-    # A write by the writer makes the file long again, with zeros in between.
-    view = cached.view()
-    assert view["flash_read_errors"] + view["corrupt_slots"] > 0
+
+    def is_noticed() -> bool:
+        """A write by the writer makes the file long again, with zeros in between."""
+        read_at_random(cached)
+        view = cached.view()
+        return bool(view["flash_read_errors"] + view["corrupt_slots"] > 0)
+
+    assert eventually(is_noticed)
     assert eventually(
         lambda: (
             "a read of the cache file failed" in log(cached)
@@ -428,9 +436,12 @@ def test_a_device_that_answers_with_errors_is_given_up(cached: CachedServer, cal
         cached.start()
     finally:
         cached.preloads = []
-    read_at_random(cached)
-    read_at_random(cached)
-    assert eventually(lambda: cached.view()["mode"] == "offline")
+
+    def is_given_up() -> bool:
+        read_at_random(cached)
+        return bool(cached.view()["mode"] == "offline")
+
+    assert eventually(is_given_up)
     view = cached.view()
     failed = "flash_read_errors" if call == "pread" else "flash_write_errors"
     assert view[failed] > 0

@@ -54,6 +54,7 @@ def test_every_section_is_there_or_explained(server: Server, tmp_path: Path) -> 
         for _ in range(3):
             connection.execute("select count(x) from t")
         connection.execute("vacuum full t")
+        connection.execute("select pg_stat_force_next_flush()")
     with server.connect() as connection:  # statistics are flushed when a session ends
         second, _dropped = api.snapshot(dsn=server.conninfo(), path=path)
     assert second.previous_id == first.id

@@ -152,7 +152,9 @@ def test_a_backend_killed_while_it_waits_leaves_a_working_device(cluster: Cluste
             connection.execute(MAKE_TABLE)
             connection.execute(READ_AT_RANDOM)
             emulator.on()
-            with server.popen(["psql", "-X", "-c", READ_AT_RANDOM, "postgres"]):
+            # Long enough to be seen, however seldom we get to look.
+            long = READ_AT_RANDOM.replace("1, 400", "1, 20000")
+            with server.popen(["psql", "-X", "-c", long, "postgres"]):
                 os.kill(wait_for_reader(connection), signal.SIGKILL)
         emulator.off()
         wait_for_restart(server)

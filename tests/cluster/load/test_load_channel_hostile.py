@@ -314,6 +314,8 @@ def test_a_database_of_the_list_is_dropped_while_it_is_loaded(
         )
         with standby.server.connect() as reader:
             until(lambda: (one(reader, "select blocks_loaded from pgflash_cache_warmth") or 0) > 50)
+            reader.execute("alter system set pgflash.load_rate = 0")
+            reader.execute("select pg_reload_conf()")
             # The number of the database goes to another one, whose catalogs have the same files.
             writer.execute("drop database app")
             writer.execute(f"create database again oid {database}")
@@ -404,6 +406,8 @@ def test_a_standby_without_the_room_of_its_primary(
         until(lambda: has_replayed(primary.server, standby.server))
         blocks = stored_blocks(reader)
         promote(reader)
+        if size != "4MB":
+            blocks = stored_blocks(reader)  # the primary may have stored another meanwhile
         read_all(reader)
         if size == "4MB":
             # Its own list takes the place of the longer one.
@@ -411,7 +415,7 @@ def test_a_standby_without_the_room_of_its_primary(
             assert_never_stale(standby, compared_min=100, go_on=lambda: read_all(reader))
             return
         # The list stays for a server that has a cache: this one, too.
-        assert stored_blocks(reader) == blocks
+        assert stored_blocks(reader) == blocks > 1000
     standby.server.stop()
     standby.preloads = []
     standby.server.configure({"pgflash.cache_file": str(standby.cache_file)})

@@ -16,7 +16,7 @@ from support.cached import CachedServer
 from support.cluster import ClusterFactory
 from support.commands import output
 from support.patience import eventually
-from support.script import SQL_VERSION, offer_before, script_folder
+from support.script import SQL_VERSION, offer, offer_before, script_folder
 from support.standby import REPLICATION, create_standby, has_replayed
 from support.warm import assert_true, create_warm, read_table
 from support.world import Connection
@@ -45,13 +45,12 @@ GRANT SELECT ON pgflash_wal TO pg_monitor;
 
 
 def offer_newer(install: PgInstall) -> None:
-    """Let CREATE EXTENSION ... VERSION create versions of the future; see offer_before()."""
-    folder = script_folder(install)
-    script = (folder / f"pgflash--{SQL_VERSION}.sql").read_text()
+    """Let CREATE EXTENSION ... VERSION create versions of the future; see offer()."""
+    script = (script_folder(install) / f"pgflash--{SQL_VERSION}.sql").read_text()
     assert len(ASKS.findall(script)) == 1
     asks = script.replace(f"'{SQL_VERSION}'", f"'{NEWER}'")
-    (folder / f"pgflash--{NEWER}.sql").write_text(asks + MORE)
-    (folder / f"pgflash--{ARRIVED}.sql").write_text(ASKS.sub("", script) + MORE)
+    offer(install, NEWER, asks + MORE)
+    offer(install, ARRIVED, ASKS.sub("", script) + MORE)
 
 
 def views_of(connection: Connection) -> list[str]:

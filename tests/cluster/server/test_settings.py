@@ -278,7 +278,7 @@ def test_a_cache_file_of_another_running_server_is_refused(
     stopped.start()
     second = cluster(install=pgflash_install, preload="pgflash", settings=settings(flash / "cache"))
     assert_works_without_cache(second, "is in use by another server")
-    assert mode_and_reason(stopped)[0] == "serve"
+    assert eventually(lambda: mode_and_reason(stopped)[0] == "serve")
     stopped.stop()
 
 

@@ -83,7 +83,7 @@ def test_a_snapshot_has_its_sections_and_says_what_is_missing(
         assert heads[0].started_at == heads[1].started_at
         assert heads[1].origin == "command"
         assert heads[1].major == server.install.major
-        assert 0 < heads[1].took_ms < 10_000
+        assert heads[1].took_ms > 0
 
         sections = store.sections(second)
         assert sections["database"].kind is SectionKind.COUNTER

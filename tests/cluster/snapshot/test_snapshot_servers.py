@@ -23,7 +23,7 @@ from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults
 from support.patience import eventually
 from support.sections import BY_HAND, number, relation_rows
-from support.standby import REPLICATION, create_standby
+from support.standby import REPLICATION, create_standby, is_streaming_to
 
 #: Differences between major versions are tested on each of them, the rest on one.
 every_major = pytest.mark.extension
@@ -298,6 +298,7 @@ def test_a_standby_says_so_and_is_collected_from_outside(
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match="standby") as caught:
             connection.execute("select pgflash_snapshot()")
         assert "--store" in str(caught.value.diag.message_hint)
+    assert eventually(lambda: is_streaming_to(primary, 1))
     path = tmp_path / "standby.snapshots"
     for _ in range(2):
         head, _dropped = api.snapshot(dsn=standby.conninfo(), path=path)
