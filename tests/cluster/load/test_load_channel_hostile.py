@@ -308,7 +308,7 @@ def test_a_database_of_the_list_is_dropped_while_it_is_loaded(
             cache_item(session)
         writer.execute("select pg_reload_conf()")
         until(lambda: stored_blocks(writer) > 1000)
-        # Slow, so that the load has only begun by then.
+        # Slow, so that the load has only begun when it is told to wait.
         standby = create_standby(
             cluster, primary.server, settings={**STORING, "pgflash.load_rate": "1MB"}
         )
@@ -316,12 +316,13 @@ def test_a_database_of_the_list_is_dropped_while_it_is_loaded(
             until(lambda: (one(reader, "select blocks_loaded from pgflash_cache_warmth") or 0) > 50)
             reader.execute("alter system set pgflash.load_rate = 0")
             reader.execute("select pg_reload_conf()")
+            until(lambda: (list_of(reader) or ("", ""))[1] == "waiting")
             # The number of the database goes to another one, whose catalogs have the same files.
             writer.execute("drop database app")
             writer.execute(f"create database again oid {database}")
             create_item(writer)
             until(lambda: has_replayed(primary.server, standby.server))
-            assert (list_of(reader) or ("", ""))[:2] == ("repository", "loading")
+            assert (list_of(reader) or ("", ""))[:2] == ("repository", "waiting")
             reader.execute("alter system set pgflash.load_rate = '1GB'")
             reader.execute("select pg_reload_conf()")
             await_warm(reader)
