@@ -248,6 +248,8 @@ def test_the_bitmaps_of_the_list_have_the_blocks_of_the_cache(cached: CachedServ
         "select l.*, n from pgflash_cache_list() l, generate_series(0, length(bitmap) * 8 - 1) n"
     )
 
+    apart: list[set[Any]] = []
+
     def same() -> bool:
         blocks = rows(cached, "select * from pgflash_cache_blocks(null)")
         bits = rows(
@@ -255,9 +257,10 @@ def test_the_bitmaps_of_the_list_have_the_blocks_of_the_cache(cached: CachedServ
             "select tablespace, database, filenode, fork, segment::bigint * 131072 + n"
             f" from ({listed}) l where get_bit(bitmap, n) = 1",
         )
+        apart[:] = [set(bits) - set(blocks), set(blocks) - set(bits)]
         return len(bits) > 200 and sorted(bits) == sorted(blocks)
 
-    assert eventually(same)
+    assert eventually(same), apart
     parts = rows(
         cached,
         "select array_agg(heat), bool_and(blocks = bit_count(bitmap) and heat between 0 and 3"
