@@ -461,7 +461,7 @@ AS 'MODULE_PATHNAME', 'pgflash_cache_blocks'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10000;
 
 COMMENT ON FUNCTION pgflash_cache_blocks(regclass) IS
-	'The blocks in the cache: those of one relation of the current database (without its indexes) or, if the argument is null, those of all databases. It reads the entry of every slot of the cache, which takes about a second for 100 GB, and returns a row of 40 bytes for each block.';
+	'The blocks in the cache: those of one relation of the current database (without its indexes) or, if the argument is null, those of all databases. It reads the entry of every slot of the cache, which takes about a second for 100 GB, and returns a row of 40 bytes for each block. A block that two processes put in at once may have two rows.';
 REVOKE ALL ON FUNCTION pgflash_cache_blocks(regclass) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_cache_blocks(regclass) TO pg_monitor;
 

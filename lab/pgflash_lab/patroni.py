@@ -340,8 +340,14 @@ class PatroniCluster:
 
     def leader(self) -> PatroniMember:
         """Wait for a leader, and return it."""
-        self.wait_for("a member leads", self.leaders)
-        return self.member(self.leaders()[0])
+        found: list[str] = []
+
+        def leads() -> bool:
+            found[:] = self.leaders()
+            return bool(found)
+
+        self.wait_for("a member leads", leads)
+        return self.member(found[0])
 
     def replicas(self) -> list[PatroniMember]:
         """Return the members that follow."""

@@ -102,8 +102,8 @@ def set_interval(cached: CachedServer, interval: str) -> None:
     with cached.server.connect() as session:
 
         def nobody_stores() -> bool:
-            """Look twice: the launcher may have asked for one just before it was told."""
-            for _ in range(2):
+            """Look for a while: the launcher may have asked for one just before it was told."""
+            for _ in range(10):
                 time.sleep(0.2)
                 if session.execute(visitors).rowcount:
                     return False

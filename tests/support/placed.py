@@ -63,20 +63,8 @@ class PlacedServer:
         """Start it without pgflash, as anybody may."""
         options = f"-c listen_addresses='' -c unix_socket_directories='{self.server.socket_dir}'"
         self.server.configure({})
-        data, log = str(self.data), str(self.server.log_path)
-        words = [
-            "pg_ctl",
-            "start",
-            "-D",
-            data,
-            "-w",
-            "-t",
-            str(int(PATIENCE_S)),
-            "-l",
-            log,
-            "-o",
-            options,
-        ]
+        data, log, wait_s = str(self.data), str(self.server.log_path), str(int(PATIENCE_S))
+        words = ["pg_ctl", "start", "-D", data, "-w", "-t", wait_s, "-l", log, "-o", options]
         self.server.run(words, extra_env=self._env, timeout_s=2 * PATIENCE_S)
 
     def started_with(self) -> tuple[bytes, bool]:

@@ -325,8 +325,10 @@ class PowerCut:
             for folder, _, names in os.walk(watched):
                 for name in names:
                     path = Path(folder, name)
-                    status = path.lstat()
-                    found[status.st_dev, status.st_ino] = path
+                    # A running server may just have renamed it.
+                    with suppress(FileNotFoundError):
+                        status = path.lstat()
+                        found[status.st_dev, status.st_ino] = path
         return found
 
 

@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import http.server
 import json
+import random
 import re
 import shutil
 import socket
@@ -49,10 +50,12 @@ def samples(text: str, *, without: Sequence[str] = ()) -> dict[Key, float]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """Return a port that nobody listens on, and that the kernel gives to nobody by itself."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 class NoAnswerError(Exception):

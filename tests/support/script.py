@@ -40,7 +40,8 @@ def offer(install: PgInstall, version: str, script: str) -> None:
     and used only if its version is named.
     """
     folder = script_folder(install)
-    new = folder / f"{version}-{os.getpid()}.new"
+    # Not in the folder itself, of which other tests may make a copy.
+    new = install.root.parent / f"{version}-{os.getpid()}.new"
     new.write_text(script)
     new.replace(folder / f"pgflash--{version}.sql")
 

@@ -33,6 +33,8 @@ alter extension pgflash add view pgflash_cache_warmth;
 def tell_warmth(cluster: PatroniCluster, warmth: Mapping[str, float | None]) -> None:
     """Have members say how warm they are, by their names; return once all of them do."""
     with cluster.leader().connect() as connection:
+        # A member leads by Patroni's word before it has been promoted.
+        until(lambda: connection.execute("select pg_is_in_recovery()").fetchone() == (False,))
         if connection.execute("select to_regclass('told_warmth')").fetchone() == (None,):
             connection.execute(_MAKE)
         for name, value in warmth.items():

@@ -18,7 +18,7 @@ RECOVERED = 0.9
 #: How long it must last.
 SUSTAINED_S = 3
 #: An answer that the leader sent may be read this long after the leader was killed.
-_LATE_ANSWER_US = 1_000_000
+_LATE_ANSWER_US = 5_000_000
 _S_US = 1_000_000
 _REPORT = "This cannot be: keep the run's folder and report it."
 

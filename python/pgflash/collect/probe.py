@@ -245,7 +245,7 @@ def _read_in_order(run: _Run) -> float:
 
     def work(number: int) -> None:
         page = mmap.mmap(-1, STREAM_BYTES)
-        while run.goes_on(until) and (place := turn.next()) is not None:
+        while (not read[number] or run.goes_on(until)) and (place := turn.next()) is not None:
             read[number] += os.preadv(run.opened, [page], place * STREAM_BYTES)
 
     _in_threads(run, STREAMS, work)
@@ -262,7 +262,7 @@ def _read_at_random(run: _Run, depth: int) -> DepthPoint:
         choose = random.Random(number)
         page = mmap.mmap(-1, BLOCK_BYTES)
         own = times[number]
-        while run.goes_on(until):
+        while not own or run.goes_on(until):
             place = choose.randrange(blocks) * BLOCK_BYTES
             started = time.perf_counter()
             os.preadv(run.opened, [page], place)

@@ -17,6 +17,9 @@ from pgflash_lab.report.failover import marks
 from pgflash_lab.store import Store
 from support.page import Page
 
+# Its fixture makes a whole run.
+pytestmark = pytest.mark.timeout(3600)
+
 
 @pytest.fixture(scope="module")
 def folder(pgflash_install: PgInstall, tmp_path_factory: pytest.TempPathFactory) -> Path:

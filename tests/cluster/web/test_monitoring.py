@@ -415,6 +415,9 @@ PANELS: Mapping[str, Callable[[Meanwhile], Mapping[str, float]]] = {
 }
 
 
+BYPASSED = "select from pgflash_cache_devices where state <> 'in use'"
+
+
 def test_every_panel_shows_what_the_views_counted(
     cached: CachedServer, page: Served, tmp_path: Path
 ) -> None:
@@ -435,6 +438,8 @@ def test_every_panel_shows_what_the_views_counted(
                 scrapes = len(one.times(hits))
                 until(lambda: len(one.times(hits)) >= scrapes + 3)
                 read = sum(value for labels, value in one.query("pgflash_requests_total"))
+                if connection.execute(BYPASSED).rowcount:
+                    return False  # a busy machine's memory may be no faster than its disk
                 calls = sum(n for flow, n in told.calls.items() if flow != "wal sync")
                 return before == told == counted(connection) and read == calls
 

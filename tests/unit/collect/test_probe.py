@@ -29,6 +29,12 @@ from pgflash.progress import Listener
 from support.patience import PATIENCE_S, until
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a busy machine write the whole file, and the steps that read be short."""
+    monkeypatch.setattr(probing, "_WRITE_STEPS", 1000)
+
+
 def measured(folder: Path, *, use_fio: bool = True) -> Probe:
     return probe(folder, at="", size_bytes=16 * 2**20, seconds=0.1, use_fio=use_fio)
 
@@ -149,7 +155,7 @@ def test_an_error_of_a_request_ends_the_probe_with_its_reason(
     before = threading.active_count()
     with pytest.raises(ProbeError, match="Input/output error"):
         measured(tmp_path, use_fio=False)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_a_slow_device_gets_a_smaller_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,6 +167,7 @@ def test_a_slow_device_gets_a_smaller_file(tmp_path: Path, monkeypatch: pytest.M
         return kept(opened, pieces, place)
 
     monkeypatch.setattr(os, "pwritev", slow)
+    monkeypatch.setattr(probing, "_WRITE_STEPS", 10)
     # A busy machine must write so much, and read something, in the time that it gets.
     monkeypatch.setattr(probing, "SIZE_MIN", 4 * 2**20)
     found = probe(tmp_path, at="", size_bytes=2**30, seconds=0.3, use_fio=False)
