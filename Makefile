@@ -43,7 +43,7 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: all help demo measure example-report images test build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy bench-throttled bench-peers \
+.PHONY: all help demo measure example-report images test test-programs build rooms extension install uninstall walk check generate fmt fuzz soak bench bench-policy bench-throttled bench-peers \
 	fault-matrix matrix hostile monitoring-check postgres-check extensions-check clean hooks lock venv venv-dev predictions arm64 foreign \
 	deb deb-check wheels release older-check
 
@@ -153,7 +153,12 @@ images: venv-dev rooms
 # Another compiler than ours may warn of more: that must not stop a user's build.
 test check: export WERROR := -Werror
 
-test: venv-dev rooms
+# They are compiled while the packages arrive.
+test-programs: rooms
+	$(Q)+set -e; for room in $(C_ROOMS) extension; do $(MAKE) -C $$room tests; done
+
+test:
+	$(Q)+$(MAKE) --jobs=$$(($$(nproc) + 1)) venv-dev test-programs
 	$(Q)PG='$(PG)' V='$(V)' JOBS='$(JOBS)' tools/scratch.sh tools/test.sh
 
 check: venv-dev rooms

@@ -620,6 +620,8 @@ nested_read_harms_nothing(void)
 {
 	begin(20);
 	rig.flash.on_read = read_within;
+	if (fc_test_broken != 0) /* some of its reads never end */
+		rig.cache.read_deadline_ns = DEADLINE_NS;
 
 	bool good = read_run(20) == 20;
 

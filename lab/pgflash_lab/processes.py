@@ -11,8 +11,9 @@ import queue
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,18 +59,13 @@ class Process:
                     hint="Stop it as the user who started it.",
                 ) from error
 
-    def is_server_in(self, data: Path) -> bool:
-        """Say whether it is a postgres, postmaster or child, that works in this data folder."""
+    def is_server(self) -> bool:
+        """Say whether it is a postgres, postmaster or child, or is about to end."""
         try:
-            folder = machine.Process(self.pid).folder()
+            return machine.Process(self.pid).program().name.startswith("postgres")
         except OSError:
-            return False
-        try:
-            program = machine.Process(self.pid).program()
-        except OSError:
-            # It is about to end, and may hold the server's shared memory until then.
-            return folder == data
-        return program.name.startswith("postgres") and folder == data
+            # It may hold the server's shared memory until it has ended.
+            return True
 
     def is_backend(self) -> bool:
         """Say whether its title is that of a backend with a client on the Unix socket."""
@@ -80,23 +76,25 @@ class Process:
         return title.startswith(b"postgres: ") and b" [local] " in title
 
 
-def processes() -> Iterator[Process]:
-    """Yield all processes."""
-    for one in machine.processes():
-        process = Process.find(one.pid)
-        if process is not None:
-            yield process
-
-
 def children(pid: int) -> list[Process]:
-    """Return the children of a process."""
-    return [process for process in processes() if process.parent == pid]
+    """Return the children of a process that its first thread has started."""
+    try:
+        found = [Process.find(child) for child in machine.Process(pid).children()]
+    except OSError:
+        return []
+    return [child for child in found if child is not None]
 
 
 def servers_in(data: Path) -> list[Process]:
     """Return the server processes that work in a data folder, orphans included."""
-    folder = data.resolve()
-    return [process for process in processes() if process.is_server_in(folder)]
+    folder = str(data.resolve())
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 - of a thousand processes, few work here
+        # One that is gone, or another user's, has no folder.
+        with suppress(OSError):
+            if name.isdecimal() and os.readlink(f"/proc/{name}/cwd") == folder:  # noqa: PTH115
+                found.append(Process.find(int(name)))
+    return [process for process in found if process is not None and process.is_server()]
 
 
 class Spawner(threading.Thread):

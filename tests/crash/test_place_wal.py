@@ -168,7 +168,7 @@ def test_the_wal_moves_under_load(
         prepared.execute("insert into kept values (0)")
         prepared.execute("prepare transaction 'stays'")
     move = plan_move(placed, "load")
-    load = start_tpcb(placed.server)
+    load = start_tpcb(placed.server, rate=200)
     with StallWatch(placed.dsn, "update pgbench_branches set filler = 'y'") as watch:
         assert eventually(lambda: watch.done > 30)
         move.go()

@@ -20,13 +20,15 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgflash.machine.processes import processes
 from pgflash_lab.account import as_server_user, make_server_dir, server_account
 from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash_lab.postgres import PgInstall
-from pgflash_lab.processes import processes, spawn
+from pgflash_lab.processes import spawn
 
 #: The scripts' folders in the sources.
 SUITES = {
@@ -127,12 +129,9 @@ def build_regress_library(install: PgInstall, work: Path) -> None:
 def end_leftovers(folder: Path) -> None:
     """End the servers that a script left behind below a folder."""
     for process in processes():
-        try:
-            where = Path(f"/proc/{process.pid}/cwd").readlink()
-        except OSError:
-            continue
-        if where.is_relative_to(folder):
-            process.send(signal.SIGKILL)
+        with suppress(OSError):  # it is gone, or another user's
+            if process.folder().is_relative_to(folder):
+                os.kill(process.pid, signal.SIGKILL)
 
 
 class TapSuites:

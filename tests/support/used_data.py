@@ -79,8 +79,8 @@ def _files(folder: Path) -> list[str]:
     ]
 
 
-def _facts(path: Path) -> Facts:
-    one = path.lstat()
+def _facts(path: str | Path) -> Facts:
+    one = os.lstat(path)
     return (
         *(one.st_dev, one.st_ino, one.st_mode, one.st_uid, one.st_gid, one.st_nlink),
         *(one.st_size, one.st_mtime_ns, one.st_ctime_ns),
@@ -102,22 +102,27 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _restore(template: Path, folder: Path, notes: Notes, inside: str = ".") -> None:
+def _restore(template: Path, folder: Path, notes: Notes, inside: str = "") -> None:
     """Restore a folder, or its part INSIDE, from its template; notes are kept up to date."""
     theirs, ours = template / inside, folder / inside
-    wanted = {entry.name: entry for entry in os.scandir(theirs)}
-    for entry in list(os.scandir(ours)):
-        there = wanted.get(entry.name)
-        if there is None or (there.is_dir() != entry.is_dir(follow_symlinks=False)):
-            _remove(Path(entry.path))
-    for name, there in wanted.items():
-        path = os.path.normpath(f"{inside}/{name}")
-        if there.is_dir():
-            (folder / path).mkdir(exist_ok=True)
+    with os.scandir(theirs) as entries:
+        wanted = {entry.name: entry for entry in entries}
+    there = {}
+    with os.scandir(ours) as entries:
+        for entry in list(entries):
+            one = wanted.get(entry.name)
+            if one is None or (one.is_dir() != entry.is_dir(follow_symlinks=False)):
+                _remove(Path(entry.path))
+            else:
+                there[entry.name] = entry.path
+    for name, entry in wanted.items():
+        path = f"{inside}/{name}" if inside else name
+        if entry.is_dir():
+            (ours / name).mkdir(exist_ok=True)
             _restore(template, folder, notes, path)
-        elif not (folder / path).exists() or notes.get(path) != _facts(folder / path):
-            _copy(template / path, folder / path)
-            notes[path] = _facts(folder / path)
+        elif name not in there or notes.get(path) != _facts(there[name]):
+            _copy(theirs / name, ours / name)
+            notes[path] = _facts(ours / name)
     _copy_rights(theirs, ours)
 
 

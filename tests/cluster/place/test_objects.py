@@ -102,7 +102,7 @@ def invalid_indexes(placed: PlacedServer) -> list[str]:
 @contextlib.contextmanager
 def load(placed: PlacedServer) -> Iterator[subprocess.Popen[str]]:
     """Run TPC-B, and fail if it ended by itself."""
-    running = start_tpcb(placed.server)
+    running = start_tpcb(placed.server, rate=200)
     try:
         yield running
         assert running.poll() is None, "a client of the load failed"

@@ -112,7 +112,7 @@ def test_a_table_and_its_index_move_while_they_are_written_to(
     assert seen[0].look is not None
     assert seen[0].look.lock.startswith("pg_repack")
     write = "update pgbench_accounts set abalance = abalance where aid = 4711"
-    load = start_tpcb(placed.server)
+    load = start_tpcb(placed.server, rate=200)
     try:
         with StallWatch(placed.dsn, write) as watch:
             assert eventually(lambda: watch.done > 50)
