@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-INTERVAL_S = 0.25
+INTERVAL_S = 0.5
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 #: The browser's own message about an answer that a test provoked.
 EXPECTED = re.compile(r"ERR_|status of 4(0[039]|29)")
