@@ -9,6 +9,9 @@
  * block of 8 KB is three lanes of 2728 bytes and 8 bytes more: 370 ns against
  * 1,010 ns in one lane (bench/core).
  *
+ * Processors with VPCLMULQDQ and AVX-512 do better: they fold the block, 256
+ * bytes a step, into 16 bytes that have the same remainder (100 ns).
+ *
  * Processors of x86-64 have the instruction with SSE 4.2.  For those of arm64
  * it is an extension, which the kernel announces to each process by a bit of
  * the auxiliary vector.  A processor without it looks everything up in tables.
@@ -23,6 +26,9 @@
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 11)
+#include <immintrin.h>
+#define WITH_FOLDING __attribute__((target("sse4.2,avx512f,vpclmulqdq")))
 #endif
 
 #include "fcache/assert.h"
@@ -45,7 +51,42 @@ static uint32_t shift[4][256];
 
 static bool has_hardware;
 
+/* Folding moves a polynomial over so many bytes. */
+typedef enum Distance
+{
+	OVER_16,
+	OVER_32,
+	OVER_48,
+	OVER_64,
+	OVER_128,
+	OVER_192,
+	OVER_256,
+	DISTANCES
+} Distance;
+
+static const unsigned distance_bytes[DISTANCES] = { 16,  32,  48, 64,
+	                                                128, 192, 256 };
+
+/* The factors that do it, for the low and the high half of 16 bytes. */
+static uint64_t factor[DISTANCES][2];
+
+static bool has_folding;
+
 static void make_tables(void) __attribute__((constructor));
+
+/*
+ * The remainder of x to this power, with its bits in reverse: as a word of 64
+ * bits, of which the last is x to the power of 0.
+ */
+static uint64_t
+power(unsigned exponent)
+{
+	uint32_t remainder = 1U << 31;
+
+	while (exponent-- > 0)
+		remainder = (remainder >> 1) ^ ((remainder & 1) ? POLYNOMIAL : 0);
+	return (uint64_t) remainder << 32;
+}
 
 static void
 make_tables(void)
@@ -96,8 +137,18 @@ make_tables(void)
 		}
 	}
 
+	for (int i = 0; i < DISTANCES; i++)
+	{
+		factor[i][0] = power(8 * distance_bytes[i] + 63);
+		factor[i][1] = power(8 * distance_bytes[i] - 1);
+	}
+
 #if defined(__x86_64__)
 	has_hardware = __builtin_cpu_supports("sse4.2");
+#ifdef WITH_FOLDING
+	has_folding = has_hardware && __builtin_cpu_supports("avx512f") &&
+	              __builtin_cpu_supports("vpclmulqdq");
+#endif
 #elif defined(__aarch64__)
 	has_hardware = (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 #endif
@@ -107,6 +158,12 @@ int
 fc_crc32c_has_hardware(void)
 {
 	return has_hardware;
+}
+
+int
+fc_crc32c_has_folding(void)
+{
+	return has_folding;
 }
 
 static inline uint64_t
@@ -244,10 +301,110 @@ fc_crc32c_hardware(uint32_t crc, const void *data, size_t length)
 
 #endif
 
+#ifdef WITH_FOLDING
+
+#define FOLD_BYTES 256
+
+static inline WITH_FOLDING __m512i
+four_at(const unsigned char *p)
+{
+	return _mm512_loadu_si512(p);
+}
+
+/*
+ * A register of 16 bytes is a polynomial whose first bit has the highest power.
+ * Moving it over a distance multiplies each half by the remainder of its new
+ * place's power, one less since a product of reversed words is shifted by one.
+ */
+static inline WITH_FOLDING __m512i
+moved(__m512i four, __m512i factors)
+{
+	return _mm512_xor_si512(_mm512_clmulepi64_epi128(four, factors, 0x00),
+	                        _mm512_clmulepi64_epi128(four, factors, 0x11));
+}
+
+static inline WITH_FOLDING __m512i
+factors_for(Distance distance)
+{
+	__m128i pair = _mm_set_epi64x((long long) factor[distance][1],
+	                              (long long) factor[distance][0]);
+
+	return _mm512_broadcast_i32x4(pair);
+}
+
+/* The factors that move each 16 bytes of 64 to the last of them. */
+static inline WITH_FOLDING __m512i
+factors_to_last(void)
+{
+	return _mm512_set_epi64(
+		0, 0, (long long) factor[OVER_16][1], (long long) factor[OVER_16][0],
+		(long long) factor[OVER_32][1], (long long) factor[OVER_32][0],
+		(long long) factor[OVER_48][1], (long long) factor[OVER_48][0]);
+}
+
+WITH_FOLDING uint32_t
+fc_crc32c_folded(uint32_t crc, const void *data, size_t length)
+{
+	const unsigned char *p = data;
+
+	FC_ASSERT(has_folding);
+	if (length < FOLD_BYTES)
+		return fc_crc32c_hardware(crc, data, length);
+
+	/* A checksum so far is added to the first bytes that it meets. */
+	__m512i sum = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int) ~crc));
+	__m512i a = _mm512_xor_si512(four_at(p), sum);
+	__m512i b = four_at(p + 64);
+	__m512i c = four_at(p + 128);
+	__m512i d = four_at(p + 192);
+	__m512i factors = factors_for(OVER_256);
+
+	p += FOLD_BYTES;
+	length -= FOLD_BYTES;
+	for (; length >= FOLD_BYTES; length -= FOLD_BYTES, p += FOLD_BYTES)
+	{
+		a = _mm512_xor_si512(moved(a, factors), four_at(p));
+		b = _mm512_xor_si512(moved(b, factors), four_at(p + 64));
+		c = _mm512_xor_si512(moved(c, factors), four_at(p + 128));
+		d = _mm512_xor_si512(moved(d, factors), four_at(p + 192));
+	}
+	a = _mm512_xor_si512(moved(a, factors_for(OVER_192)),
+	                     moved(b, factors_for(OVER_128)));
+	d = _mm512_xor_si512(d, moved(c, factors_for(OVER_64)));
+	d = _mm512_xor_si512(d, a);
+
+	/* The first three of four are moved to the last, and all are added. */
+	a = moved(d, factors_to_last());
+
+	__m128i last = _mm512_extracti32x4_epi32(d, 3);
+
+	last = _mm_xor_si128(last, _mm512_castsi512_si128(a));
+	last = _mm_xor_si128(last, _mm512_extracti32x4_epi32(a, 1));
+	last = _mm_xor_si128(last, _mm512_extracti32x4_epi32(a, 2));
+
+	/* What is left has the remainder of all that was read. */
+	uint64_t rest = word_added(0, (uint64_t) _mm_cvtsi128_si64(last));
+
+	rest = word_added(rest, (uint64_t) _mm_extract_epi64(last, 1));
+	return fc_crc32c_hardware(~(uint32_t) rest, p, length);
+}
+
+#else
+
+uint32_t
+fc_crc32c_folded(uint32_t crc, const void *data, size_t length)
+{
+	return fc_crc32c_hardware(crc, data, length);
+}
+
+#endif
+
 uint32_t
 fc_crc32c(uint32_t crc, const void *data, size_t length)
 {
 	FC_ASSERT(data != NULL || length == 0);
+	if (has_folding)
+		return fc_crc32c_folded(crc, data, length);
 	return has_hardware ? fc_crc32c_hardware(crc, data, length)
 	                    : fc_crc32c_portable(crc, data, length);
 }

@@ -23,8 +23,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -195,6 +197,22 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms, FcLabel *found)
 	return problem;
 }
 
+/*
+ * Is the file in memory, or on a device that the processor reads like memory
+ * (DAX)?
+ */
+static bool
+is_in_memory(int fd)
+{
+	struct statfs fs;
+	struct statx st;
+
+	if (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC)
+		return true;
+	return statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &st) == 0 &&
+	       (st.stx_attributes & STATX_ATTR_DAX) != 0;
+}
+
 FcDeviceProblem
 fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
                     unsigned lock_wait_ms)
@@ -232,6 +250,7 @@ fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
 	int flags = fcntl(fd, F_SETFL, O_NOATIME) == 0 ? O_NOATIME : 0;
 
 	device->direct = fcntl(fd, F_SETFL, flags | O_DIRECT) == 0;
+	device->in_memory = is_in_memory(fd);
 	return FC_DEVICE_FINE;
 }
 

@@ -264,7 +264,8 @@ judge(void *context, unsigned index, const void *page, bool failed)
 		return;
 	}
 	FC_POINT("slot-judged");
-	memcpy(run->page[block], page, FC_BLOCK_SIZE);
+	if (page != run->page[block])
+		memcpy(run->page[block], page, FC_BLOCK_SIZE);
 	hit(run, ticket, seen);
 	run->status[block] = FC_OK;
 }
@@ -343,6 +344,27 @@ fetch_pages(void *context)
 	}
 }
 
+/* Read those of the slots whose files are in memory. */
+static void
+copy_found(Run *run)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < run->found; i++)
+	{
+		void *page = run->page[run->block[i]];
+
+		if (fc_reader_copy(run->cache, &run->seen[i], page))
+		{
+			judge(run, i, page, false);
+			continue;
+		}
+		run->seen[left] = run->seen[i];
+		run->block[left++] = run->block[i];
+	}
+	run->found = left;
+}
+
 /* Read the slots that were found. */
 static void
 read_found(Run *run)
@@ -350,6 +372,10 @@ read_found(Run *run)
 	if (run->found > 0)
 	{
 		FC_POINT("entry-found");
+		copy_found(run);
+	}
+	if (run->found > 0)
+	{
 		fc_reader_read(run->cache, run->seen, run->found, judge, fetch_pages,
 		               run);
 	}

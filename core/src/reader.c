@@ -22,6 +22,10 @@
  * (MADV_WIPEONFORK), which means a reader not opened yet: it has neither the
  * parent's pages, which the kernel may be writing, nor the parent's queue.
  *
+ * A file in memory is read by one call into the caller's page.  Nothing delays
+ * such a read, and with AIO it would be done at the submit as well: so it needs
+ * no deadline, no page in between, and none that was read ahead.
+ *
  * A signal handler may interrupt a call here and read on its own.  Its call
  * finds the reader busy and gets nothing.
  *
@@ -34,6 +38,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "devices.h"
 #include "geometry.h"
@@ -236,6 +241,50 @@ give_back_reader(FcReader *reader)
 	reader->busy = false;
 }
 
+/* ---- files in memory ----------------------------------------------------- */
+
+/*
+ * Servers of tests have their files in memory, and users' servers do not.  So
+ * half of a test build's processes read such a file like any other.
+ */
+static bool
+copies_from(const FcDevice *device)
+{
+#ifdef FC_TEST
+	return device->in_memory && getpid() % 2 == 0;
+#else
+	return device->in_memory;
+#endif
+}
+
+/* Where a slot lies; is it read by a copy? */
+static bool
+find_copy(const FcCache *cache, const FcSeen *seen, FcDevice **device_out,
+          off_t *offset_out)
+{
+	FC_ASSERT(fc_meta_serves(seen->meta));
+	fc_devices_place_of_slot(cache, seen->slot, device_out, offset_out);
+	return copies_from(*device_out);
+}
+
+bool
+fc_reader_copy(FcCache *cache, const FcSeen *seen, void *page)
+{
+	FcDevice *device;
+	off_t offset;
+	uint64_t start_ns;
+
+	FC_ASSERT(page != NULL && fc_meta_serves(seen->meta));
+	if (!find_copy(cache, seen, &device, &offset))
+		return false;
+	start_ns = fc_clock_ns();
+	if (pread(device->fd, page, FC_BLOCK_SIZE, offset) != FC_BLOCK_SIZE)
+		return false;
+	fc_devices_read_done(cache, device, fc_clock_ns() - start_ns,
+	                     FC_OUTCOME_OK);
+	return true;
+}
+
 /* ---- kept pages ---------------------------------------------------------- */
 
 /* The place where the slot of exactly this entry was read ahead; or NULL. */
@@ -282,6 +331,8 @@ fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count)
 	FcReader *reader = take_reader(cache);
 	FcTransfer *transfer[PAGES];
 	uint64_t now_ns = fc_clock_ns();
+	FcDevice *device;
+	off_t offset;
 	unsigned wanted = 0;
 	unsigned i = 0;
 
@@ -299,7 +350,8 @@ fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count)
 
 	for (; i < count; i++)
 	{
-		if (kept_place(reader, &seen[i]) != NULL)
+		if (kept_place(reader, &seen[i]) != NULL ||
+		    find_copy(cache, &seen[i], &device, &offset))
 			continue;
 		while (__builtin_popcount(reader->free) <= PAGES_SPARED &&
 		       drop_kept(reader, now_ns - KEPT_NS))
@@ -605,8 +657,11 @@ fc_reader_slot(FcCache *cache, const FcSeen *seen, void *page)
 	Target target = { .page = page };
 
 	FC_ASSERT(page != NULL);
-	if (fc_devices_slot_usable(cache, seen->slot))
-		fc_reader_read(cache, seen, 1, take_whole, NULL, &target);
+	if (!fc_devices_slot_usable(cache, seen->slot))
+		return false;
+	if (fc_reader_copy(cache, seen, page))
+		return true;
+	fc_reader_read(cache, seen, 1, take_whole, NULL, &target);
 	return target.read;
 }
 

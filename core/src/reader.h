@@ -41,6 +41,14 @@ fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count);
 /* Is the slot of exactly this entry being read ahead, and not there yet? */
 extern bool fc_reader_under_way(FcCache *cache, const FcSeen *seen);
 
+/*
+ * Read the slot of an entry into the caller's page if its file is in memory:
+ * one call, which nothing delays.  False, with the page in any state, if it is
+ * not, or if the read fails; fc_reader_read() knows more then.
+ */
+extern FC_MUST_CHECK bool fc_reader_copy(FcCache *cache, const FcSeen *seen,
+                                         void *page);
+
 /* The bytes of an entry's slot, unchecked; false if they cannot be read. */
 extern bool fc_reader_slot(FcCache *cache, const FcSeen *seen, void *page);
 

@@ -10,11 +10,13 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -90,6 +92,26 @@ open_fds(void)
 }
 
 /* ---- a good one ---------------------------------------------------------- */
+
+/* On a file system in memory, and on another where there is one. */
+static void
+test_in_memory(bool in_memory)
+{
+	FcDevice device;
+	struct statfs fs;
+	char name[200];
+	int fd;
+
+	tap_scratch(name, sizeof(name), "pgflash-device", in_memory);
+	fd = mkstemp(name);
+	MUST(fd >= 0 && fstatfs(fd, &fs) == 0);
+	close(fd);
+	MUST(fc_device_file_open(&device, name, SLOTS, 0) == FC_DEVICE_FINE);
+	OK(device.in_memory == (fs.f_type == TMPFS_MAGIC), "a cache file is %s",
+	   device.in_memory ? "in memory" : "on a device");
+	device.ops->close(&device);
+	unlink(name);
+}
 
 static void
 test_fine(void)
@@ -568,6 +590,8 @@ main(void)
 	unsigned fds = open_fds();
 
 	test_fine();
+	test_in_memory(true);
+	test_in_memory(false);
 	test_again();
 	test_grow();
 	test_cut();

@@ -8,6 +8,7 @@
  */
 #include <sys/wait.h>
 
+#include "count.h"
 #include "kernel.h"
 #include "read.h"
 #include "support.h"
@@ -655,6 +656,7 @@ begin_with_file(FcDevice *device)
 
 	MUST(fc_device_file_open(device, path, 1024, 0) == FC_DEVICE_FINE);
 	device->direct = true; /* for AIO, wherever this runs */
+	device->in_memory = false;
 	rig.memory_size = fc_cache_memory_needed(&config);
 	rig.memory = shared_memory(rig.memory_size);
 	MUST(fc_cache_create(&rig.cache, rig.memory, &config, device) == FC_OK);
@@ -708,6 +710,86 @@ test_file(const char *engine)
 	end_with_file(&device);
 }
 
+/* What went wrong while a process read a file in memory. */
+enum
+{
+	WRONG_HITS = 1,    /* not every block was read */
+	WRONG_WAY = 2,     /* by a queue, or not by one */
+	WRONG_BYTES = 4,   /* of a damaged slot */
+	WRONG_FAILURE = 8, /* of a file that was cut off */
+};
+
+static uint64_t
+corrupt(void)
+{
+	return fc_count_sum_of_device(rig.cache.shared, 0, FC_DEVICE_CORRUPT);
+}
+
+static int
+read_in_memory(FcDevice *device, bool copies)
+{
+	Page junk;
+	off_t first = FC_SLOTS_OFFSET;
+	int wrong = 0;
+
+	rig.cache.token = 0;
+	for (int i = 0; i < 20; i++)
+	{
+		for (int block = 0; block < BLOCKS; block++)
+			memset(&pages[block], 0xee, sizeof(Page));
+		wrong |= read_run(BLOCKS) == BLOCKS ? 0 : WRONG_HITS;
+		for (uint32_t block = 0; block < BLOCKS; block++)
+			wrong |= page_is(&pages[block], 7, block, 1) ? 0 : WRONG_HITS;
+	}
+	wrong |= (rig.cache.reader == NULL) == copies ? 0 : WRONG_WAY;
+
+	memset(&junk, 7, sizeof(junk));
+	MUST(device->ops->write(device, &junk, sizeof(junk),
+	                        first + (off_t) ticket[3].slot * FC_BLOCK_SIZE) ==
+	     (ssize_t) sizeof(junk));
+	wrong |= read_run(20) == 19 && status[3] == FC_MISS ? 0 : WRONG_BYTES;
+	wrong |= corrupt() == 1 && !fc_read_would_hit(&rig.cache, &file, 3)
+	             ? 0
+	             : WRONG_BYTES;
+
+	MUST(ftruncate(device->fd, first) == 0);
+	wrong |= read_run(3) == 0 && count_of(FC_COUNT_flash_read_errors) > 0
+	             ? 0
+	             : WRONG_FAILURE;
+	return wrong;
+}
+
+/* By a process whose number is even or odd: see copies_from(). */
+static void
+test_in_memory(bool copies)
+{
+	const char *way = copies ? "a copy" : "a queue";
+	FcDevice device;
+	int result;
+	pid_t child;
+
+	begin_with_file(&device);
+	device.in_memory = true;
+	do
+	{
+		child = fork();
+		MUST(child >= 0);
+		if (child == 0)
+			_exit((getpid() % 2 == 0) == copies
+			          ? read_in_memory(&device, copies)
+			          : 255);
+		MUST(waitpid(child, &result, 0) == child);
+	} while (WIFEXITED(result) && WEXITSTATUS(result) == 255);
+
+	int wrong = WIFEXITED(result) ? WEXITSTATUS(result) : 255;
+
+	OK((wrong & WRONG_HITS) == 0, "a file in memory is read by %s", way);
+	OK((wrong & WRONG_WAY) == 0, "... and in no other way");
+	OK((wrong & WRONG_BYTES) == 0, "... and a damaged slot is not served");
+	OK((wrong & WRONG_FAILURE) == 0, "... and a failure is counted");
+	end_with_file(&device);
+}
+
 static void
 test_many_at_once(void)
 {
@@ -749,6 +831,8 @@ main(void)
 	setup_errno = ENOSYS;
 	test_file("plain");
 	setup_errno = 0;
+	test_in_memory(true);
+	test_in_memory(false);
 	unlink(path);
 	return tap_done();
 }

@@ -14,6 +14,9 @@
  * and are made through syscall(): Linux AIO (async.c); io_uring, which fails
  * with ENOSYS; and cachestat(2), which reports that the page cache has nothing
  * of a device's file, as if it had been opened with O_DIRECT.
+ *
+ * A device's file may be kept in memory, but a device is none: fstatfs() does
+ * not say tmpfs of it, since who knows that may read it in another way.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "async.h"
@@ -22,6 +25,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +34,7 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,6 +76,7 @@ static struct
 	int (*fallocate)(int, int, off_t, off_t);
 	int (*posix_fallocate)(int, off_t, off_t);
 	int (*posix_fadvise)(int, off_t, off_t, int);
+	int (*fstatfs)(int, struct statfs *);
 	long (*syscall)(long, ...);
 } real;
 
@@ -104,6 +110,7 @@ find_real_calls(void)
 	FIND(fallocate);
 	FIND(posix_fallocate);
 	FIND(posix_fadvise);
+	FIND(fstatfs);
 	FIND(syscall);
 }
 
@@ -502,6 +509,22 @@ sync_file_range(int fd, off_t offset, off_t bytes, unsigned int flags)
 
 DEFINE_ADVISE(posix_fadvise)
 DEFINE_ADVISE(posix_fadvise64)
+
+#define DEFINE_STATFS(name, type)                                              \
+	EM_EXPORT int name(int fd, struct type *out)                               \
+	{                                                                          \
+		int result;                                                            \
+                                                                               \
+		ENSURE(fstatfs);                                                       \
+		result = real.fstatfs(fd, (struct statfs *) out);                      \
+		if (result == 0 && em_file_of(fd) != NULL &&                           \
+		    out->f_type == TMPFS_MAGIC)                                        \
+			out->f_type = EXT4_SUPER_MAGIC;                                    \
+		return result;                                                         \
+	}
+
+DEFINE_STATFS(fstatfs, statfs)
+DEFINE_STATFS(fstatfs64, statfs64)
 
 /*
  * syscall() with all of its six arguments.  The caller may have passed fewer;

@@ -14,8 +14,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 
 #define BLOCK 8192
 
@@ -401,6 +403,26 @@ test_advising(void)
 	close(fd);
 }
 
+/* The lab's devices may be kept in memory; the folder of this test may be. */
+static void
+test_statfs(void)
+{
+	struct statfs mapped_fs, plain_fs;
+	int mapped = open_in("mapped/file", 0);
+	int plain = open_in("plain/file", 0);
+
+	OK(fstatfs(mapped, &mapped_fs) == 0 && mapped_fs.f_type != TMPFS_MAGIC,
+	   "no device is in memory");
+	OK(fstatfs(plain, &plain_fs) == 0 && plain_fs.f_bsize > 0 &&
+	       mapped_fs.f_blocks == plain_fs.f_blocks,
+	   "and everything else is the file system's");
+	errno = 0;
+	OK(fstatfs(-1, &plain_fs) == -1 && errno == EBADF,
+	   "fstatfs() fails like the real one");
+	close(mapped);
+	close(plain);
+}
+
 static void
 test_cachestat(void)
 {
@@ -478,6 +500,7 @@ run_preloaded(char **arguments)
 	test_syncs();
 	test_advising();
 	test_cachestat();
+	test_statfs();
 	test_syscall();
 	return done();
 }

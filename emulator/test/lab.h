@@ -28,7 +28,7 @@
 typedef struct Lab
 {
 	char build[LAB_PATH_MAX];  /* where the programs are */
-	char folder[LAB_PATH_MAX]; /* a new one below TMPDIR */
+	char folder[LAB_PATH_MAX]; /* a new one, in memory if there is one */
 	char mapped[LAB_PATH_MAX]; /* in it, played by the first device */
 	char plain[LAB_PATH_MAX];  /* in it, played by none */
 	char state_path[LAB_PATH_MAX];
@@ -143,8 +143,10 @@ lab_device(Lab *lab, const char *keys)
 static inline void
 lab_open(Lab *lab)
 {
-	const char *base = getenv("TMPDIR");
+	const char *base = getenv("MEMDIR");
 
+	if (base == NULL || base[0] == '\0')
+		base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
 	memset(lab, 0, sizeof(*lab));
 	lab_find_build(lab);
 	lab_path(lab->folder, "%s/emulator-test.XXXXXX",

@@ -2,8 +2,8 @@
  * crc32c.h
  *		CRC32C (Castagnoli), the checksum of every slot.
  *
- * Uses the processor's instruction where there is one and a table otherwise;
- * both give the same values (checked against RFC 3720, appendix B.4).
+ * Uses the processor's widest instructions, and a table where there are none;
+ * all give the same values (checked against RFC 3720, appendix B.4).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -16,12 +16,17 @@
 /* CRC32C of length bytes, continuing from crc (0 to begin). */
 extern uint32_t fc_crc32c(uint32_t crc, const void *data, size_t length);
 
-/* The two implementations, so that a test can compare them. */
+/*
+ * The three implementations, so that a test can compare them.  The last two
+ * need what fc_crc32c_has_ says.
+ */
 extern uint32_t fc_crc32c_portable(uint32_t crc, const void *data,
                                    size_t length);
 extern uint32_t fc_crc32c_hardware(uint32_t crc, const void *data,
                                    size_t length);
+extern uint32_t fc_crc32c_folded(uint32_t crc, const void *data, size_t length);
 extern int fc_crc32c_has_hardware(void);
+extern int fc_crc32c_has_folding(void);
 
 /*
  * The checksum of a slot: of its block's key, then of the block.  So a slot

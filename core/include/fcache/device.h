@@ -104,11 +104,12 @@ typedef struct FcDeviceOps
 struct FcDevice
 {
 	const FcDeviceOps *ops;
-	int fd;        /* of a cache file, else -1 */
-	bool direct;   /* opened with O_DIRECT */
-	FcLabel label; /* as found when the file was opened */
-	FcWear wear;   /* as found when the life began */
-	void *state;   /* for the devices of tests */
+	int fd;         /* of a cache file, else -1 */
+	bool direct;    /* opened with O_DIRECT */
+	bool in_memory; /* a read is a copy from memory: tmpfs, or DAX */
+	FcLabel label;  /* as found when the file was opened */
+	FcWear wear;    /* as found when the life began */
+	void *state;    /* for the devices of tests */
 };
 
 /* Why a cache file could not be opened; errno is kept beside it. */
