@@ -7,7 +7,7 @@
 #	PG_CONFIG=PATH  build against this installation instead of one of tools/pg.py
 #	PREFIX=FOLDER   make install: where the manual and completions go, below share (/usr/local)
 #	V=1             show the commands and every test's name
-#	JOBS=n          so many tests at a time (ten for two processors)
+#	JOBS=n          so many tests at a time (twelve for two processors)
 #	TRACES=DIR      the streams of make bench-policy; see bench/policy/README.md
 #	RUNS="DIR ..."  the runs of make predictions
 #	TAP=NAME        make postgres-check: only TAP scripts whose name has this

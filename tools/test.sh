@@ -6,8 +6,8 @@
 # it the tests marked `extension` on 19, 17, 16 and 15, without the negative controls, which
 # 18 runs.  15, the oldest, runs all of these, and the others what deals with the server's own
 # code, files and processes.  With PG=n in the environment, everything runs on that one only.
-# Ten tests for two processors run at a time (JOBS=n: so many), since most of them wait for
-# servers; 18 has most of the work, and six of them.  A failure does not stop the rest;
+# Twelve tests for two processors run at a time (JOBS=n: so many), since most of them wait for
+# servers; 18 has most of the work, and eight of them.  A failure does not stop the rest;
 # the summary at the end says what ran, what failed and what could not run and why.  A major
 # that is not available is no failure.
 set -u
@@ -20,7 +20,7 @@ summary=$kept/summary
 export PGFLASH_SKIPS=$kept/skips # tests that pytest skipped, and why
 touch "$summary" "$PGFLASH_SKIPS"
 verbosity=()
-jobs=${JOBS:-$(($(nproc) * 5))}
+jobs=${JOBS:-$(($(nproc) * 6))}
 [ "${V:-}" = 1 ] && verbosity=(-v)
 
 # step TITLE COMMAND... : run it, remember how it ended.
@@ -70,7 +70,7 @@ else
 	mapfile -t outer < <(grep -rl --include='test_*.py' 'mark\.extension' tests | sort)
 	mapfile -t inner < <(printf '%s\n' "${outer[@]}" | grep -E \
 		'/cluster/(account|bridge|hooks|sampler|server|statement)/|/crash/|/unit/')
-	share=$(((jobs + 9) / 10))
+	share=$(((jobs + 11) / 12))
 	declare -A running
 	for major in 19 17 16 15; do
 		marked=("${outer[@]}")
