@@ -22,8 +22,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <linux/magic.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -197,20 +197,12 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms, FcLabel *found)
 	return problem;
 }
 
-/*
- * Is the file in memory, or on a device that the processor reads like memory
- * (DAX)?
- */
 static bool
 is_in_memory(int fd)
 {
 	struct statfs fs;
-	struct statx st;
 
-	if (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC)
-		return true;
-	return statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &st) == 0 &&
-	       (st.stx_attributes & STATX_ATTR_DAX) != 0;
+	return fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
 FcDeviceProblem

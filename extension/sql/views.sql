@@ -199,7 +199,7 @@ COMMENT ON COLUMN pgflash_cache.cache_file IS
 COMMENT ON COLUMN pgflash_cache.direct_io IS
 	'Whether the cache files are read and written without the page cache (O_DIRECT).';
 COMMENT ON COLUMN pgflash_cache.io_engine IS
-	'How this session reads the cache files: aio (many blocks at once, with a deadline), or plain where the kernel allows no AIO. Files in memory (tmpfs, DAX) are read by one plain call each, whatever it says.';
+	'How this session reads the cache files: aio (many blocks at once, with a deadline), or plain where the kernel allows no AIO. A file on tmpfs is read by one plain call a block, whatever it says.';
 COMMENT ON COLUMN pgflash_cache.page_cache_check IS
 	'How pgflash asks whether the page cache has a block: cachestat; mincore, if cachestat is missing or forbidden; or none: then flash is tried first, and also holds blocks that are in memory.';
 COMMENT ON COLUMN pgflash_cache.size_bytes IS

@@ -106,7 +106,7 @@ struct FcDevice
 	const FcDeviceOps *ops;
 	int fd;         /* of a cache file, else -1 */
 	bool direct;    /* opened with O_DIRECT */
-	bool in_memory; /* a read is a copy from memory: tmpfs, or DAX */
+	bool in_memory; /* on tmpfs: a read is a copy from memory */
 	FcLabel label;  /* as found when the file was opened */
 	FcWear wear;    /* as found when the life began */
 	void *state;    /* for the devices of tests */
