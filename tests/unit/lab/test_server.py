@@ -120,7 +120,8 @@ def test_stop_gets_rid_of_a_backend_that_does_not_listen(cluster: ClusterFactory
     server = cluster()
     with server.connect() as connection:
         backend = connection.info.backend_pid
-        assert server.backend_pids() == [backend]
+        # The session that asked whether the server is ready may still be ending.
+        assert eventually(lambda: server.backend_pids() == [backend])
         os.kill(backend, signal.SIGSTOP)
         # Neither fast nor immediate wakes it; the postmaster's SIGKILL ends it after 5 s.
         server.stop("fast", wait_s=0.2)
