@@ -7,7 +7,7 @@
 # 18 runs.  15, the oldest, runs all of these, and the others what deals with the server's own
 # code, files and processes.  With PG=n in the environment, everything runs on that one only.
 # Twelve tests for two processors run at a time (JOBS=n: so many), since most of them wait for
-# servers; 18 has most of the work, and eight of them.  A failure does not stop the rest;
+# servers; 18 has most of the work, and seven of them.  A failure does not stop the rest;
 # the summary at the end says what ran, what failed and what could not run and why.  A major
 # that is not available is no failure.
 set -u
@@ -75,11 +75,12 @@ else
 	for major in 19 17 16 15; do
 		marked=("${outer[@]}")
 		[[ $major == 1[679] ]] && marked=("${inner[@]}")
-		pg_major "$major" "$share" 'extension tests' "${marked[@]}" --no-controls \
+		pg_major "$major" $((major == 15 ? 2 * share : share)) 'extension tests' \
+			"${marked[@]}" --no-controls \
 			-m "extension and $all" >"$kept/$major" 2>&1 &
 		running[$major]=$!
 	done
-	own=$((jobs - 4 * share))
+	own=$((jobs - 5 * share))
 	pg_major 18 $((own > 1 ? own : 1)) 'all Python tests' -m "$all"
 	for major in 19 17 16 15; do
 		wait "${running[$major]}" || echo "FAILED  extension tests on PostgreSQL $major" >>"$summary"
