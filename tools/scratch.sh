@@ -38,13 +38,23 @@ interrupt()
 	done
 }
 
+# told SIGNAL: interrupt the command, or as soon as it has been started.
+told()
+{
+	told=$1
+	[ -z "$job" ] || interrupt "$job"
+}
+
 trap '' INT # Ctrl-C also reaches the command, which answers
 told=0      # by another signal, while it waited
-trap 'told=15; interrupt $(jobs -p)' TERM
-trap 'told=1; interrupt $(jobs -p)' HUP
+job=
+trap 'told 15' TERM
+trap 'told 1' HUP
 
 # A background job of a script ignores interrupts and has no input by default.
 env --default-signal=INT,QUIT "$@" <&0 &
+job=$!
+[ $told = 0 ] || interrupt "$job"
 # A wait that was ended by a signal says nothing about the command.
-while told=0; wait $!; status=$?; [ $told -gt 0 ] && [ $status = $((128 + told)) ]; do :; done
+while told=0; wait "$job"; status=$?; [ $told -gt 0 ] && [ $status = $((128 + told)) ]; do :; done
 exit $status
