@@ -38,7 +38,7 @@ interrupt()
 	done
 }
 
-# told SIGNAL: interrupt the command, or as soon as it has been started.
+# told SIGNAL: interrupt the command if it has been started.
 told()
 {
 	told=$1
@@ -54,7 +54,7 @@ trap 'told 1' HUP
 # A background job of a script ignores interrupts and has no input by default.
 env --default-signal=INT,QUIT "$@" <&0 &
 job=$!
-[ $told = 0 ] || interrupt "$job"
+[ $told = 0 ] || kill "$job" 2>/dev/null # until env runs, it would ignore an interrupt
 # A wait that was ended by a signal says nothing about the command.
 while told=0; wait "$job"; status=$?; [ $told -gt 0 ] && [ $status = $((128 + told)) ]; do :; done
 exit $status
