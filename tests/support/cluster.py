@@ -6,8 +6,9 @@ that is removed after the test.  The extension is installed into a copy of the P
 installation, one for each major version and, for negative controls, one for each deliberate fault
 (FC_BREAK), so that builds never overwrite one another.
 
-initdb is run once for each version and segment size.  The first server of a test is a copy of its
-result, in a folder left by an earlier test (see used_data.py).  Further servers are made again, so
+initdb is run once for each version and segment size, and CREATE EXTENSION for each version of its
+scripts.  The first server of a test is a copy of the result, in a folder left by an earlier test
+(see used_data.py).  Further servers are made again, so
 no two servers of a test are the same cluster.  Tests may run in several processes at once; files
 that they share below build/ are made under a lock.
 
@@ -16,6 +17,7 @@ processors' time.  What depends on the major is tested on a disk as well, on 16.
 """
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -175,17 +177,31 @@ def _share_objects(sound: Path, broken: Path, fault: str) -> None:
             shutil.copy2(built, own)
 
 
-def _template(install: PgInstall, initdb_args: Sequence[str] = ()) -> Path:
-    """Return a data folder made by initdb, on which no server has run."""
+def _template(install: PgInstall, initdb_args: Sequence[str], *, with_extension: bool) -> Path:
+    """Return a data folder made by initdb, on which no server has run but to create pgflash."""
     name = "".join(["template-", _version_name(install), *initdb_args])
+    if with_extension:
+        name += f"-pgflash-{_scripts_digest(install)}"
     base = reachable_dir(REPOSITORY / "build" / "pg") / name
     with locked(base.name):
         if not base.exists():
             new = base.with_name(f"{base.name}.new")
             shutil.rmtree(new, ignore_errors=True)
-            Server.create(install, new, initdb_args=initdb_args)
+            with Server.create(install, new, initdb_args=initdb_args) as server:
+                if with_extension:
+                    server.start()
+                    with server.connect() as connection:
+                        connection.execute("create extension pgflash")
             new.rename(base)
     return base / "data"
+
+
+def _scripts_digest(install: PgInstall) -> str:
+    """Return what distinguishes one version of the extension's scripts from another."""
+    digest = hashlib.sha256()
+    for path in sorted((install.sharedir / "extension").glob("pgflash*")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def folder_in_memory() -> Path | None:
@@ -219,10 +235,12 @@ class ClusterFactory:
         extra_env: Mapping[str, str] | None = None,
         start: bool = True,
         on_disk: bool = False,
+        with_extension: bool = False,
     ) -> Server:
         """Return a new private server, started unless told otherwise.
 
-        ON_DISK is for tests of what a file system in memory does in another way.
+        ON_DISK is for tests of what a file system in memory does in another way.  WITH_EXTENSION
+        spares the first server of a test CREATE EXTENSION.
         """
         install = install or self._install
         on_disk = on_disk or install.major == MAJOR_ON_DISK
@@ -244,7 +262,8 @@ class ClusterFactory:
             )
         else:
             make_server_dir(folder / "server")
-            _used.take(_template(install, initdb_args), folder / "server" / "data")
+            template = _template(install, initdb_args, with_extension=with_extension)
+            _used.take(template, folder / "server" / "data")
             server = Server.open(install, folder / "server", settings=settings)
         self._servers.append((server, folder))
         if start:

@@ -51,8 +51,11 @@ class UsedData:
         Kept folders are beside the test's folder, in which a server has a folder for its data.
         """
         template, notes = self._out.pop(data, (None, {}))
-        if template is None or len(self._kept) == KEPT_MAX or not _is_folder(data):
+        if template is None or not _is_folder(data):
             return
+        if len(self._kept) == KEPT_MAX:
+            _made_of, oldest, _notes = self._kept.pop(0)
+            shutil.rmtree(oldest.parent)
         forget_memory(data)
         device = _device(data)
         if device not in self._shelves:
