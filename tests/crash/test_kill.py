@@ -23,6 +23,7 @@ from support.patience import eventually
 from support.tpcb import assert_balanced, count_history, end_load, load_tpcb, start_tpcb
 
 ROUNDS = 5
+ROUNDS_OF_OTHER_MAJORS = 2
 SOAK_ROUNDS = int(os.environ.get("SOAK_ROUNDS") or 50)
 SEED = int(os.environ.get("SEED") or 1)
 
@@ -112,7 +113,8 @@ def test_killing_children_leaves_nothing_stale(
 def test_killing_the_postmaster_leaves_nothing_stale(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    kill_and_check(cluster, pgflash_install, rounds=ROUNDS, kills=(kill_postmaster,))
+    rounds = ROUNDS if pgflash_install.major == 18 else ROUNDS_OF_OTHER_MAJORS
+    kill_and_check(cluster, pgflash_install, rounds=rounds, kills=(kill_postmaster,))
 
 
 @pytest.mark.soak

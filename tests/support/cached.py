@@ -23,7 +23,7 @@ from pgflash_lab.account import make_server_dir
 from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
-from support.cluster import ClusterFactory, find_install
+from support.cluster import ClusterFactory, find_install, has_fault
 from support.patience import PATIENCE_S, eventually
 
 #: Enough for the pins of a few clients, and no more.
@@ -122,7 +122,9 @@ def create_cached(
     start: bool = True,
 ) -> CachedServer:
     """Return a new server on which every hit is verified, started unless told otherwise."""
-    server = cluster(install=install, start=False, with_extension=start)
+    # With a fault even catalogs that a server finds on disk may be stale later.
+    with_extension = start and not has_fault(install)
+    server = cluster(install=install, start=False, with_extension=with_extension)
     cached = attach_cache(server, preloads=preloads, preload_env=preload_env)
     server.configure({"shared_preload_libraries": "pgflash", **(settings or {})})
     if start:

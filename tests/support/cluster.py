@@ -54,6 +54,8 @@ ROOM_BYTES = 3 << 30
 #: The major whose servers are on a disk.
 MAJOR_ON_DISK = 16
 
+#: The functions that a failed assertion calls: libc's, and PostgreSQL's.
+ASSERTIONS = (b"__assert_fail", b"ExceptionalCondition")
 #: How a process ends whose assertion is false.
 _FAILED = re.compile(r"^TRAP: |: Assertion `")
 
@@ -121,7 +123,7 @@ def _version_name(install: PgInstall) -> str:
     return f"{install.version}-{install.root.parent.name}"
 
 
-def _lacks_something(install: PgInstall) -> bool:
+def has_fault(install: PgInstall) -> bool:
     """Say whether a fault was built in, which may break any invariant."""
     return "-assertions-" in str(install.root)
 
@@ -292,7 +294,7 @@ class ClusterFactory:
             server.stop("immediate")
         failed: list[str] = []
         for server, folder in self._servers:
-            if not _lacks_something(server.install):
+            if not has_fault(server.install):
                 failed += failed_assertions(server)
             _used.give_back(server.data)
             remove_tree(folder)

@@ -10,7 +10,7 @@ import pytest
 
 from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
-from support.cluster import ClusterFactory, build_install
+from support.cluster import ASSERTIONS, ClusterFactory
 from support.items import create_items
 from support.patience import eventually
 from support.uring import reads_by_uring
@@ -43,9 +43,6 @@ ORACLES_TEN = [
     "insert_skip_modification",
     "insert_skip_corrupt",
 ]
-
-#: The functions that a failed assertion calls: libc's, and PostgreSQL's.
-ASSERTIONS = (b"__assert_fail", b"ExceptionalCondition")
 
 #: Rows of the table that tests read; about 1400 blocks, more than shared_buffers hold.
 ROWS = 20_000
@@ -460,14 +457,6 @@ def test_without_preloading_the_functions_say_what_to_do(
         ):
             with pytest.raises(psycopg.Error, match="shared_preload_libraries"):
                 connection.execute(query)
-
-
-def test_what_users_install_has_no_trace_of_negative_controls_and_assertions(
-    pg_install: PgInstall,
-) -> None:
-    library = (build_install(pg_install).pkglibdir / "pgflash.so").read_bytes()
-    for trace in (b"negative control", b"fc_test_", *ASSERTIONS):
-        assert trace not in library
 
 
 def test_the_servers_of_tests_have_assertions(pgflash_install: PgInstall) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from pgflash_lab.account import as_server_user, make_server_dir
 from pgflash_lab.postgres import PgInstall
-from support.cluster import REPOSITORY, ClusterFactory
+from support.cluster import ASSERTIONS, REPOSITORY, ClusterFactory
 
 #: What make install needs of a clone.
 ROOMS = ("Makefile", "core", "extension", "share", "tools")
@@ -134,6 +134,9 @@ def test_it_installs_says_what_is_next_and_uninstalls(
     assert all(f"  {path}\n" in done.stdout for path in installed)
     assert "restart the server" in done.stdout
     assert "CREATE EXTENSION pgflash" in done.stdout
+    # It has no trace of negative controls and assertions.
+    for trace in (b"negative control", b"fc_test_", *ASSERTIONS):
+        assert trace not in library.read_bytes()
     # The clone still belongs to its owner, whichever user installed it.
     assert {path.lstat().st_uid for path in clone.rglob("*")} == {clone.stat().st_uid}
 
