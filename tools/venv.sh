@@ -85,7 +85,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 export TMPDIR=$PWD/.venv/tmp
 mkdir -p "$TMPDIR"
 trap 'rm -rf "$TMPDIR"' EXIT
-.venv/bin/python -m pip install --quiet --require-hashes -r "$lock" || fail \
+# What is used is compiled at its first use; compiling everything would take as long as the rest.
+.venv/bin/python -m pip install --quiet --no-compile --require-hashes -r "$lock" || fail \
 	'The Python packages could not be installed; pip says why, above.' \
 	'Run the same command again when that is mended; what was downloaded is kept.'
 .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation -e . -e lab ||

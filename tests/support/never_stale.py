@@ -14,6 +14,7 @@ from threading import Event
 from pgflash_lab.postgres import PgInstall
 from support.cached import (
     CachedServer,
+    assert_indexes_whole,
     assert_never_stale,
     create_cached,
     go_on_until_told,
@@ -79,6 +80,7 @@ def walk(
         world.check()
         cached.assert_serving()
     world.disconnect()
+    assert_indexes_whole(cached.server, catalogs=True)
     assert_never_stale(cached, compared_min=compared_min, go_on=world.check)
     world.disconnect()
     return cached
