@@ -10,7 +10,7 @@ On each device, for each PostgreSQL major, in rounds:
 - kept full: the same, but each finished read is replaced at once.  A process that has to wait for
   its run, as io workers and backends do, cannot request that much;
 - direct scan: PostgreSQL itself, without pgflash, scans a table that is on the device,
-  with `debug_io_direct` (16 and later), in runs of 128 kB of neighbouring blocks;
+  with `debug_io_direct` (16 and later), in runs of 128 kB of neighbouring blocks (`--run-kb`);
 - plain 128 kB: the program does that; the ratio of these two is the share of a device's speed that
   PostgreSQL's own path through io workers, buffers and executor leaves;
 - page cache: the same scan without a device: the executor's limit.
@@ -18,7 +18,8 @@ On each device, for each PostgreSQL major, in rounds:
 Beside the speeds is the CPU time of all processes for a block.  If the machine's processors are
 busy, they are what is compared: plain reads have no executor.
 
-Prints the tables, and keeps them in bench/results (scans.txt, scans.json).
+Prints the tables, and keeps them in bench/results (scans.txt, scans.json) unless told to be quick
+or to read other runs than usual.
 """
 
 import argparse
@@ -57,6 +58,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 #: io_workers of 18; older servers read in the backend, those before 17 block by block.
 IO_WORKERS = 3
 RUN_BLOCKS = 16
+#: A process of pgflash has so many reads under way at most.
+DEPTH_MAX = 32
 
 #: The cache's size in tables.  A cache in use is full; with more than this full, a set
 #: overflows and blocks of the table are missing.
@@ -149,11 +152,18 @@ def note_plain(
     figure.cpu_us.append(cpu_s / (bytes_s * seconds / BLOCK) * 1e6)
 
 
-def measure(bench: Bench, major: int, size: Size) -> dict[str, Any]:
+def runs_of(major: int, run_kb: int) -> dict[str, str]:
+    """Return the settings for runs of a size; servers before 17 read block by block."""
+    names = {17: ("io_combine_limit",)}.get(major, ("io_max_combine_limit", "io_combine_limit"))
+    return dict.fromkeys(names if major >= 17 else (), f"{run_kb}kB")
+
+
+def measure(bench: Bench, major: int, size: Size, run_kb: int) -> dict[str, Any]:
     """Measure everything on one server and device."""
     figures: Figures = defaultdict(Figure)
     readers = IO_WORKERS if major >= 18 else 1
-    depth = RUN_BLOCKS if major >= 17 else 1
+    depth = min(run_kb * 1024 // BLOCK, DEPTH_MAX) if major >= 17 else 1
+    bench.server.configure(runs_of(major, run_kb))
     blocks = size.table_mb * MB // BLOCK
     table = ("on_flash", blocks)
     share = 1.0
@@ -181,7 +191,7 @@ def measure(bench: Bench, major: int, size: Size) -> dict[str, Any]:
         for name, piece, in_flight, at_once in (
             ("plain_8k", BLOCK, depth, depth),
             ("kept_full", BLOCK, depth, 1),
-            ("plain_128k", BLOCK * RUN_BLOCKS, 1, 1),
+            ("plain_run", run_kb * 1024, 1, 1),
         ):
             note_plain(
                 figures[name],
@@ -261,7 +271,9 @@ def share_of(found: Mapping[str, Any], name: str, of: str) -> str:
     return f"{found[name]['mb_s'] / found[of]['mb_s']:.2f}" if name in found else "-"
 
 
-def show(console: Console, results: Mapping[int, Mapping[str, Mapping[str, Any]]]) -> None:
+def show(
+    console: Console, results: Mapping[int, Mapping[str, Mapping[str, Any]]], run_kb: int
+) -> None:
     speeds = Table(
         "PostgreSQL",
         "device",
@@ -270,7 +282,7 @@ def show(console: Console, results: Mapping[int, Mapping[str, Mapping[str, Any]]
         "share (bar 0.8)",
         "kept full",
         "direct scan",
-        "plain 128 kB",
+        f"plain {run_kb} kB",
         "share",
         "page cache",
         title="MB/s",
@@ -281,7 +293,7 @@ def show(console: Console, results: Mapping[int, Mapping[str, Mapping[str, Any]]
         "cached scan",
         "plain 8 kB",
         "direct scan",
-        "plain 128 kB",
+        f"plain {run_kb} kB",
         "page cache",
         title="CPU time a block, us",
     )
@@ -295,8 +307,8 @@ def show(console: Console, results: Mapping[int, Mapping[str, Mapping[str, Any]]
                 share_of(found, "cached", "plain_8k"),
                 figure_of(found, "kept_full", "mb_s", 0),
                 figure_of(found, "direct", "mb_s", 0),
-                figure_of(found, "plain_128k", "mb_s", 0),
-                share_of(found, "direct", "plain_128k"),
+                figure_of(found, "plain_run", "mb_s", 0),
+                share_of(found, "direct", "plain_run"),
                 figure_of(found, "page_cache", "mb_s", 0),
             )
             costs.add_row(
@@ -304,7 +316,7 @@ def show(console: Console, results: Mapping[int, Mapping[str, Mapping[str, Any]]
                 name_of(device),
                 *(
                     figure_of(found, name, "cpu_us", 1)
-                    for name in ("cached", "plain_8k", "direct", "plain_128k", "page_cache")
+                    for name in ("cached", "plain_8k", "direct", "plain_run", "page_cache")
                 ),
             )
             if found["cached_share"] < 1:
@@ -323,6 +335,12 @@ def main() -> None:
         default=["nvme", "sata-ssd", "/var/tmp"],
         help="profiles of emulated devices, and folders on real ones",
     )
+    parser.add_argument(
+        "--run-kb",
+        type=int,
+        default=RUN_BLOCKS * BLOCK // 1024,
+        help="what PostgreSQL 17 and later read at once",
+    )
     parser.add_argument("--quick", action="store_true", help="small, to see that it works")
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
@@ -331,12 +349,13 @@ def main() -> None:
         install = build_install(find_install(major))
         for device in options.device:
             with rigged(install, device, int(CACHE_TABLES * size.table_mb)) as bench:
-                found = results.setdefault(major, {})[device] = measure(bench, major, size)
+                found = measure(bench, major, size, options.run_kb)
+            results.setdefault(major, {})[device] = found
             share = share_of(found, "cached", "plain_8k")
             print(f"PostgreSQL {major}, {name_of(device)}: {share} of plain reads", flush=True)
     console = Console(width=150, record=True)
-    show(console, results)
-    if not options.quick:
+    show(console, results, options.run_kb)
+    if not options.quick and options.run_kb == parser.get_default("run_kb"):
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "scans.txt").write_text(console.export_text())
         (RESULTS / "scans.json").write_text(json.dumps(results, indent=1) + "\n")

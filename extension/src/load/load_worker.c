@@ -400,9 +400,7 @@ pgflash_loader_main(Datum argument)
 {
 	char *buffer;
 
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	BackgroundWorkerUnblockSignals();
+	background_begin();
 	if (!bridge_attached() || !load_attached())
 		proc_exit(0);
 

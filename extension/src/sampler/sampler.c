@@ -303,9 +303,7 @@ pgflash_sampler_main(Datum argument)
 {
 	(void) argument;
 	Assert(pg_atomic_read_u32(&sampler_shared->pid) == 0); /* the only one */
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	BackgroundWorkerUnblockSignals();
+	background_begin();
 
 	sampler_look_begin();
 	records = MemoryContextAlloc(TopMemoryContext,

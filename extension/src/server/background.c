@@ -22,6 +22,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "postmaster/interrupt.h"
 #include "utils/timestamp.h"
 
 #include "broken.h"
@@ -87,6 +88,21 @@ background_register(const char *name, const char *function)
 }
 
 /* ---- those that are missing ---------------------------------------------- */
+
+void
+background_begin(void)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+
+	/*
+	 * When PostgreSQL sets up a background worker, it discards a SIGHUP that
+	 * has come since the process was forked: it may have the configuration of
+	 * before.
+	 */
+	ConfigReloadPending = true;
+}
 
 bool
 background_missing(const char *name)

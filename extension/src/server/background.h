@@ -37,6 +37,13 @@ extern void background_submit(BackgroundWorker *worker);
  */
 extern void background_install(void);
 
+/*
+ * The first thing in a worker that goes on until it is told to end: from here
+ * on it notes SIGTERM and SIGHUP (ShutdownRequestPending, ConfigReloadPending).
+ * The first look at the latter finds it set.
+ */
+extern void background_begin(void);
+
 /* Is the worker of this name still missing? */
 extern bool background_missing(const char *name);
 

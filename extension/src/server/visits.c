@@ -370,10 +370,8 @@ visits_register_launcher(const char *name, const char *function)
 void
 visits_launcher_begin(void)
 {
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	background_begin();
 	set_settings();
-	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 }
 

@@ -100,9 +100,7 @@ pgflash_worker_main(Datum argument)
 	bool loading;
 
 	(void) argument;
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	BackgroundWorkerUnblockSignals();
+	background_begin();
 
 	/* The cache was refused after we were registered: do not restart us. */
 	if (!bridge_attached())

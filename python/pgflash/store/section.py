@@ -23,8 +23,8 @@ _TIMES = frozenset(
 )
 #: Times near the end of the calendar cannot be added to.
 _YEARS = range(1970, 9999)
-#: Columns that are read as numbers even where they name a row.
-_NUMBERS = frozenset({"query_id"})
+#: Columns that are read as whole numbers even where they name a row.
+_WHOLE = frozenset({"query_id"})
 #: Of a long text, this much is quoted.
 _QUOTED_MAX = 40
 
@@ -78,15 +78,15 @@ def _possible(column: str, value: Any) -> Value:  # noqa: ANN401 - whatever JSON
         if parse_time(text).astimezone(UTC).year not in _YEARS:
             raise ValueError
         return text
-    if value is None or (isinstance(value, bool) and column not in _NUMBERS):
+    if value is None or (isinstance(value, bool) and column not in _WHOLE):
         return value
-    if isinstance(value, str) and column not in _NUMBERS:
+    if isinstance(value, str) and column not in _WHOLE:
         return value
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (isinstance(value, float) and column in _WHOLE):
         raise ValueError
     if isinstance(value, int | float) and isfinite(value) and abs(value) <= _NUMBER_MAX:
         return value
-    if isinstance(value, list | tuple) and column not in _NUMBERS:
+    if isinstance(value, list | tuple) and column not in _WHOLE:
         return tuple(_possible("", one) for one in value)
     raise ValueError
 

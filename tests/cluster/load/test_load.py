@@ -13,6 +13,7 @@ from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.patience import eventually, until
+from support.shim import compile_shim
 
 pytestmark = pytest.mark.extension
 
@@ -29,6 +30,13 @@ with tables as (select relid::oid as oid from pg_partition_tree('orders') where 
        union all select indexrelid from pg_index where indrelid in
          (select reltoastrelid from pg_class where oid in (select oid from tables)))
 select oid, pg_relation_size(oid) / 8192 from files where pg_relation_size(oid) > 0
+"""
+
+SLOW_AFTER_FORK = """
+#include <pthread.h>
+#include <unistd.h>
+static void rest(void) { sleep(1); }
+__attribute__((constructor)) static void begin(void) { pthread_atfork(NULL, NULL, rest); }
 """
 
 
@@ -169,6 +177,26 @@ def test_a_file_that_is_gone_has_failed(worker: psycopg.Connection[Any]) -> None
     set_rate(worker, "1GB")
     assert eventually(lambda: finished(worker)), progress(worker)
     assert {row[:2] for row in progress(worker)} == {("failed", "No such file or directory")}
+
+
+def test_a_rate_that_changes_while_the_loader_starts_counts(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """PostgreSQL discards a reload between a worker's fork and its start: a second here."""
+    cached = create_cached(
+        cluster, pgflash_install, settings={"pgflash.load_rate": "0"}, start=False
+    )
+    cached.preloads = (compile_shim(cached.server.base, "slow", SLOW_AFTER_FORK),)
+    cached.start()
+    cached.create_extension()
+    with cached.server.connect() as worker:
+        worker.autocommit = True
+        create_orders(worker)
+        before = set(cached.server.child_pids())
+        worker.execute("select pgflash_cache_load('orders_0', indexes => false)")
+        until(lambda: set(cached.server.child_pids()) - before)
+        set_rate(worker, "1GB")
+        await_loads_never_stale(worker)
 
 
 def test_a_damaged_list_is_ignored(cached: CachedServer, worker: psycopg.Connection[Any]) -> None:

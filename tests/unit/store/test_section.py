@@ -105,10 +105,10 @@ def test_a_vacuum_at_a_time_that_is_none_is_named_and_left_out(value: object) ->
     assert made.table("vacuum").rows
 
 
-def test_a_statement_s_id_is_a_number_and_nothing_else() -> None:
+def test_a_statement_s_id_is_a_whole_number_and_nothing_else() -> None:
     section = busy_store().sections(3)["statements"]
     place = section.columns.index("query_id")
-    for value in ("yesterday", True, [], [7]):
+    for value in ("yesterday", True, [], [7], 0.5):
         made = report_with("statements", place, 0, value)
         assert f"statements.query_id is {value!r}" in made.findings[0].sentence
 
