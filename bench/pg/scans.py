@@ -154,8 +154,8 @@ def note_plain(
 
 def runs_of(major: int, run_kb: int) -> dict[str, str]:
     """Return the settings for runs of a size; servers before 17 read block by block."""
-    names = {17: ("io_combine_limit",)}.get(major, ("io_max_combine_limit", "io_combine_limit"))
-    return dict.fromkeys(names if major >= 17 else (), f"{run_kb}kB")
+    names = {"io_max_combine_limit": 18, "io_combine_limit": 17}
+    return {name: f"{run_kb}kB" for name, since in names.items() if major >= since}
 
 
 def measure(bench: Bench, major: int, size: Size, run_kb: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ would answer "cached" for every file that was just written.)
 
 Each such test ends with assert_never_stale(): no hit differed from its file, enough hits were
 compared for that to mean something, the cache still serves, every cached block equals its file, and
-amcheck finds every heap row in every index.
+amcheck finds every heap row in every index of its tables.
 """
 
 import subprocess
