@@ -290,7 +290,8 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	if (path != NULL)
 		must(fc_writer_begin(&bench->cache, &bench->writer), "write");
 	bench->page = aligned_alloc(4096, FC_BLOCK_SIZE);
-	bench->unaligned = (char *) aligned_alloc(4096, 2 * FC_BLOCK_SIZE) + 8;
+	/* Shared buffers of 15 begin at a multiple of 128. */
+	bench->unaligned = (char *) aligned_alloc(4096, 2 * FC_BLOCK_SIZE) + 128;
 	memset(bench->page, 7, FC_BLOCK_SIZE);
 
 	/* Past the size, so that every set is full. */
