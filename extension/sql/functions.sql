@@ -148,7 +148,7 @@ LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION pgflash_set_cache_policy(regclass, text) IS
 	'Sets the cache policy of a table, index or materialized view: keep, none or default. Null removes it.';
 COMMENT ON FUNCTION pgflash_cache_set_mode(text) IS
-	'Changes the mode of the cache for all sessions at once: serve, passthrough or offline. Offline lasts until the server restarts.';
+	'Changes the mode of the cache for all sessions at once: serve, passthrough or offline. A mode lasts until the server restarts, after which the cache serves again. Only a restart ends offline.';
 COMMENT ON FUNCTION pgflash_cache_clear() IS
 	'Drops every block from the cache.';
 COMMENT ON FUNCTION pgflash_cache_load(regclass, boolean) IS

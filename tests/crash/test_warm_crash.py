@@ -25,9 +25,11 @@ from support.warm import (
     crash,
     create_warm,
     forget_memory,
+    is_in,
     is_loaded,
     kill_backend,
     memory_of,
+    path_of,
     read_table,
     start_again,
 )
@@ -67,6 +69,48 @@ def test_a_killed_backend_leaves_the_cache_warm(
     assert after.hits >= BLOCKS_MIN
     assert after.misses < BLOCKS_MIN // 20
     assert_true(cached)
+
+
+def set_mode(cached: CachedServer, mode: str) -> None:
+    with cached.server.connect() as session:
+        session.execute("select pgflash_cache_set_mode(%s)", [mode])
+
+
+@pytest.mark.extension
+@pytest.mark.parametrize("mode", ["passthrough", "offline"])
+def test_a_mode_set_by_hand_outlives_a_killed_backend(
+    cluster: ClusterFactory, pgflash_install: PgInstall, mode: str
+) -> None:
+    cached = create_warm(cluster, pgflash_install, settings={"restart_after_crash": "on"})
+    set_mode(cached, mode)
+    for _ in range(2):
+        kill_backend(cached, mode=mode)
+        assert cached.view()["mode_reason"] == "set by pgflash_cache_set_mode"
+    assert read_table(cached).hits == 0
+    if mode == "passthrough":
+        set_mode(cached, "serve")
+        assert read_table(cached).hits >= BLOCKS_MIN
+        kill_backend(cached)
+    cached.server.stop()
+    start_again(cached)
+    assert eventually(lambda: is_in(cached, "serve"))
+    assert_true(cached)
+
+
+def test_a_cache_with_a_wrong_block_stays_offline_after_a_killed_backend(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install, settings={"restart_after_crash": "on"})
+    path = path_of(cached)
+    with path.open("r+b") as file:
+        for block in range(path.stat().st_size // 8192):
+            file.seek(block * 8192 + 8191)
+            file.write(b"!")
+    assert cached.verify()[1] > 0
+    kill_backend(cached, mode="offline")
+    assert cached.view()["mode_reason"] == "verification found a cached block unlike its file"
+    with pytest.raises(psycopg.Error, match="could not set the flash cache to mode"):
+        set_mode(cached, "serve")
 
 
 def create_on_machine(cluster: ClusterFactory, install: PgInstall) -> tuple[CachedServer, PowerCut]:

@@ -7,7 +7,6 @@ ever, over restarts too.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -15,21 +14,21 @@ from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer
 from support.cluster import ClusterFactory
 from support.patience import eventually
-from support.warm import create_warm, is_loaded, read_table, start_again, until_cached
+from support.warm import (
+    create_warm,
+    is_loaded,
+    path_of,
+    read_table,
+    start_again,
+    until_cached,
+)
 
 BLOCK = 8192
 
 
-def file_of_table(cached: CachedServer) -> Path:
-    with cached.server.connect() as session:
-        row = session.execute("select pg_relation_filepath('item')").fetchone()
-    assert row is not None
-    return cached.server.data / str(row[0])
-
-
 def prepare(cached: CachedServer) -> bytes:
     """Change the first block, have it cached, and return what it was before."""
-    path = file_of_table(cached)
+    path = path_of(cached)
     with cached.server.connect() as session:
         session.execute("checkpoint")
         older = path.read_bytes()[:BLOCK]
@@ -43,7 +42,7 @@ def prepare(cached: CachedServer) -> bytes:
 
 def write_as_a_stranger(cached: CachedServer, block: bytes) -> None:
     """Put an older block back, as a program that knows no server."""
-    with file_of_table(cached).open("r+b") as file:
+    with path_of(cached).open("r+b") as file:
         file.write(block)
 
 
@@ -61,7 +60,7 @@ def test_a_change_behind_the_server_is_met_and_named(
     write_as_a_stranger(cached, prepare(cached))
     assert eventually(lambda: is_met(cached))
     assert cached.verify()[1] == 0
-    name = file_of_table(cached).relative_to(cached.server.data)
+    name = path_of(cached).relative_to(cached.server.data)
     said = f'file "{name}" was changed without this server\'s knowledge'
     assert eventually(lambda: said in cached.server.log_text())
     cached.assert_serving()

@@ -134,14 +134,14 @@ def memory_of(cached: CachedServer) -> list[Path]:
     return list(Path("/dev/shm").glob(f"pgflash.*.{cached.server.data.stat().st_ino:x}"))
 
 
-def kill_backend(cached: CachedServer) -> None:
-    """Kill a backend, so that the postmaster restarts all processes."""
+def kill_backend(cached: CachedServer, *, mode: str = "serve") -> None:
+    """Kill a backend, so that the postmaster restarts all processes; wait for the cache's mode."""
     with cached.server.connect() as session:
         row = session.execute("select pg_backend_pid()").fetchone()
         assert row is not None
         os.kill(row[0], signal.SIGKILL)
         assert eventually(lambda: not is_alive(int(row[0])))
-    assert eventually(lambda: serves(cached)), cached.server.log_text()[-3000:]
+    assert eventually(lambda: is_in(cached, mode)), cached.server.log_text()[-3000:]
 
 
 def is_alive(pid: int) -> bool:
@@ -156,8 +156,13 @@ def is_loaded(cached: CachedServer) -> bool:
 
 def serves(cached: CachedServer) -> bool:
     """Say whether the server takes connections and its cache serves."""
+    return is_in(cached, "serve")
+
+
+def is_in(cached: CachedServer, mode: str) -> bool:
+    """Say whether the server takes connections, and its cache is in this mode."""
     try:
-        return bool(cached.view()["mode"] == "serve")
+        return bool(cached.view()["mode"] == mode)
     except Exception:
         return False
 

@@ -336,6 +336,26 @@ bridge_memory_size(void)
 	            : FC_IO_ALIGN + fc_cache_memory_needed(&config));
 }
 
+/*
+ * A mode that was set by hand, or a wrong block, outlives the memory when the
+ * crash of a session restarts all processes: it lasts until the server itself
+ * restarts.  Known to the postmaster only.
+ */
+static struct
+{
+	FcMode mode;
+	FcReason reason;
+} kept = { FC_SERVE, FC_REASON_NONE };
+
+static void
+keep_mode(void)
+{
+	kept.mode = fc_mode(&runtime.cache, &kept.reason);
+	if (kept.mode > FC_OFFLINE ||
+	    (kept.reason != FC_REASON_USER && kept.reason != FC_REASON_MISMATCH))
+		kept.mode = FC_SERVE;
+}
+
 static bool
 lay_out(void *memory)
 {
@@ -356,6 +376,8 @@ lay_out(void *memory)
 	fc_cache_close(&runtime.cache);
 	runtime.board = board;
 	runtime.cache = cache;
+	if (kept.mode != FC_SERVE)
+		(void) fc_mode_set(&runtime.cache, kept.mode, kept.reason);
 	return true;
 }
 
@@ -426,6 +448,8 @@ bridge_create(void *memory, uint32_t wait_event)
 void
 bridge_detach(void)
 {
+	if (runtime.cache.shared != NULL)
+		keep_mode();
 	runtime.cache.shared = NULL;
 	runtime.cache.token = 0;
 }
