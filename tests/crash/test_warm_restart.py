@@ -52,6 +52,7 @@ def test_a_clean_restart_is_warm(cluster: ClusterFactory, pgflash_install: PgIns
     before = read_table(cached)
     for _ in range(2):
         cached.server.stop()
+        assert cached.server.log_text().endswith("database system is shut down\n")
         assert not memory_of(cached)
         assert start_again(cached).startswith("warm: from the map")
         assert eventually(lambda: is_loaded(cached))

@@ -347,9 +347,12 @@ static struct
 	FcReason reason;
 } kept = { FC_SERVE, FC_REASON_NONE };
 
-static void
-keep_mode(void)
+void
+bridge_keep_mode(void)
 {
+	Assert(!IsUnderPostmaster);
+	if (runtime.cache.shared == NULL)
+		return;
 	kept.mode = fc_mode(&runtime.cache, &kept.reason);
 	if (kept.mode > FC_OFFLINE ||
 	    (kept.reason != FC_REASON_USER && kept.reason != FC_REASON_MISMATCH))
@@ -448,8 +451,6 @@ bridge_create(void *memory, uint32_t wait_event)
 void
 bridge_detach(void)
 {
-	if (runtime.cache.shared != NULL)
-		keep_mode();
 	runtime.cache.shared = NULL;
 	runtime.cache.token = 0;
 }

@@ -50,7 +50,11 @@ extern size_t bridge_memory_size(void);
  */
 extern void bridge_create(void *memory, uint32_t wait_event);
 
-/* Shared memory is going away. */
+/*
+ * Shared memory is going away.  If that is for a crash, the mode is kept before
+ * for the memory that follows.
+ */
+extern void bridge_keep_mode(void);
 extern void bridge_detach(void);
 
 /*

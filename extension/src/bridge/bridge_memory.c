@@ -142,7 +142,9 @@ end_cache(bool for_good)
 	 * for_good is also false when a postmaster ends because it cannot continue.
 	 */
 	if (for_good || proc_exit_inprogress)
-		bridge_end(for_good);
+		bridge_end(for_good); /* may unmap the memory */
+	else
+		bridge_keep_mode();
 	bridge_detach();
 }
 
