@@ -55,7 +55,7 @@ enum
 	FC_BREAK_SETTINGS,         /* a database's settings reach workers */
 	FC_BREAK_SQL_VERSION,      /* views of another SQL version are read */
 	FC_BREAK_ROW_TYPE,         /* columns of SQL functions are not checked */
-	FC_BREAK_MEMBER,           /* a table of our name is taken for ours */
+	FC_BREAK_MEMBER,           /* an object of our name is taken for ours */
 	FC_BREAK_TRIGGERS,         /* triggers on our tables fire when we write */
 	FC_BREAK_ANEW,     /* snapshots see that a row's counters started over */
 	FC_BREAK_LIFE,     /* ... and that the server has started since */

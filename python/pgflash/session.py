@@ -12,6 +12,11 @@ schema can add one of the same name that matches the arguments better.  And anyb
 that the installed version of the extension does not have: require_own() comes before each query
 that a version may not answer.
 
+The owner of a schema can rename it, and give its name to another one, while we use it.  So the
+second statement has the server refuse all objects but PostgreSQL's and those of the extensions
+(pgflash.restrict_objects, extension/src/server/restrict.c).  A server without pgflash cannot do
+that: there, find_extension() refuses a schema whose owner has less rights than we.
+
 An exception of psycopg becomes a PgflashError that says what to do next: a server that does not
 answer, a server that is too old, a role without the rights.
 """
@@ -47,6 +52,12 @@ SIGNATURE: Final = "/* pgflash */"
 #: pg_temp is last: otherwise it would be searched first for tables and types.
 SEARCH_PATH = "set search_path = pg_catalog, pg_temp"
 
+#: A server that has not loaded pgflash lacks the setting; to set it there would create it.
+_RESTRICT = """
+select pg_catalog.set_config(name, %s::pg_catalog.text, false) from pg_catalog.pg_settings
+ where name = 'pgflash.restrict_objects'::pg_catalog.text
+"""
+
 
 def tell_nobody(_role: str) -> None:
     """Ignore that a session is a superuser's."""
@@ -58,6 +69,10 @@ tell_superuser: Callable[[str], None] = tell_nobody
 
 class SessionError(PgflashError):
     """The server cannot be reached, or does not allow what was asked."""
+
+
+class UntrustedError(SessionError):
+    """The owner of an extension's schema could have us run what is not the extension's."""
 
 
 class UnreachableError(SessionError):
@@ -161,6 +176,7 @@ def connect(dsn: str) -> Connection:
     try:
         with said("begin a session"):
             connection.execute(SEARCH_PATH)
+            connection.execute(_RESTRICT, ("on",))
             if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 _read_any_text(connection)
     except SessionError:
@@ -171,9 +187,25 @@ def connect(dsn: str) -> Connection:
     return connection
 
 
+@contextlib.contextmanager
+def unrestricted(connection: Connection) -> Iterator[None]:
+    """Run commands that may use anything: event triggers, and functions in indexes."""
+    connection.execute(_RESTRICT, ("off",))
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            connection.execute(_RESTRICT, ("on",))
+
+
+#: Role 6171 is pg_database_owner, which stands for the owner of the database.
 _EXTENSION = """
-select n.nspname, e.extversion
+select n.nspname, e.extversion, r.rolname, r.rolsuper or r.rolname = session_user
+       or pg_catalog.current_setting('pgflash.restrict_objects', true) = 'on'::pg_catalog.text
   from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+  join pg_catalog.pg_database d on d.datname = pg_catalog.current_database()
+  join pg_catalog.pg_roles r
+    on r.oid = case n.nspowner when 6171::pg_catalog.oid then d.datdba else n.nspowner end
  where e.extname = %s::pg_catalog.name
 """
 
@@ -186,9 +218,35 @@ class Extension(NamedTuple):
 
 
 def find_extension(connection: Connection, name: str = "pgflash") -> Extension | None:
-    """Return an extension of this database, or None if it is not there."""
+    """Return an extension of this database, or None if it is not there.
+
+    Raises UntrustedError if its schema's owner is neither a superuser nor we, and the server cannot
+    check what we use.
+    """
     found = connection.execute(_EXTENSION, (name,)).fetchone()
-    return None if found is None else Extension(str(found[0]), str(found[1]))
+    if found is None:
+        return None
+    schema, version, owner, trusted = found
+    if not trusted:
+        raise UntrustedError(
+            f'the schema "{schema}" of the extension {name} belongs to "{owner}", who is no '
+            f"superuser and could have pgflash run other functions",
+            hint="Load the library pgflash in this server, or name a database whose owner is a "
+            "superuser.",
+        )
+    return Extension(str(schema), str(version))
+
+
+def find_statements(connection: Connection) -> tuple[str, str]:
+    """Return the schema of pg_stat_statements, or "" and why its views cannot be used."""
+    try:
+        found = find_extension(connection, "pg_stat_statements")
+    except UntrustedError as error:
+        return "", str(error)
+    if found is None:
+        database = connection.info.dbname
+        return "", f'the extension pg_stat_statements is not in database "{database}"'
+    return found.schema, ""
 
 
 _OWN_NAMES = """

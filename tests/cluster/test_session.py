@@ -30,6 +30,7 @@ select (select count(*) from "\N{SNOWMAN}" where n <> g) from generate_series(1,
 """
 
 
+UNRESTRICTED = "set pgflash.restrict_objects = off"
 SLEEP = "select pg_sleep(seconds) from public.waiting"
 SLEEPING = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
 
@@ -95,6 +96,7 @@ def cancelled(
         standby = create_standby(cluster, primary, settings=at_once).server
         until(lambda: has_replayed(primary, standby))
         with closing(connect(standby.conninfo())) as session:
+            session.execute(UNRESTRICTED)
             reading = pool.submit(read, session)
             with standby.connect() as other:
                 until(lambda: other.execute(SLEEPING).fetchone() == (1,))

@@ -34,6 +34,7 @@ TAKES_EFFECT = {
     "start": ("PGC_POSTMASTER", "at a restart"),
     "reload": ("PGC_SIGHUP", "at a reload"),
     "session": ("PGC_SUSET", "at a reload; a superuser can also set it for a session"),
+    "user": ("PGC_USERSET", "at a reload; every user can also set it for a session"),
     "never": ("PGC_INTERNAL", "never; it can only be shown"),
 }
 #: In kB and in ms.

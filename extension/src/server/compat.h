@@ -26,6 +26,13 @@
 
 #define COMPAT_MAJOR (PG_VERSION_NUM / 10000)
 
+/* What a hook of the parser is given. */
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_JUMBLE const struct JumbleState
+#else
+#define COMPAT_JUMBLE struct JumbleState
+#endif
+
 /* A part of a query that earlier versions reject. */
 #if PG_VERSION_NUM >= 180000
 #define COMPAT_SINCE_18(text) text

@@ -40,6 +40,7 @@
 #include "server/background.h"
 #include "server/benefit.h"
 #include "settings.h"
+#include "server/restrict.h"
 #include "server/shmem.h"
 #include "server/visits.h"
 #include "server/worker.h"
@@ -74,6 +75,7 @@ _PG_init(void)
 	Assert(!IsUnderPostmaster); /* children inherit all of it */
 	settings_define();
 	shmem_install();
+	restrict_install();
 	visits_install();
 	if (bridge_prepare())
 	{

@@ -36,6 +36,7 @@
 
 static const char *const settings[][2] = {
 	{ "search_path", "pg_catalog, pg_temp" },
+	{ "pgflash.restrict_objects", FC_BROKEN(TRIGGERS) ? "off" : "on" },
 	{ "default_transaction_isolation", "read committed" },
 	{ "default_transaction_read_only", "off" },
 	{ "default_transaction_deferrable", "off" },

@@ -63,6 +63,7 @@ PG_FUNCTION_INFO_V1(pgflash_snapshot);
  */
 static const char *const settings[][2] = {
 	{ "search_path", "pg_catalog, pg_temp" },
+	{ "pgflash.restrict_objects", FC_BROKEN(TRIGGERS) ? "off" : "on" },
 	{ "extra_float_digits", "1" },
 	{ "max_parallel_workers_per_gather", "0" },
 	{ "jit", "off" },

@@ -17,7 +17,7 @@ from pgflash.collect.time_range import LOCAL
 from pgflash.model.live import About, Focus, LiveServer
 from pgflash.model.moments import print_moment, zone_named
 from pgflash.model.words import count, duration, figure, percent, size
-from pgflash.session import Connection, find_extension, said
+from pgflash.session import Connection, find_statements, said
 
 TEXT_MAX = 100_000
 LOCKS_MAX = 10
@@ -111,11 +111,10 @@ class _Reader:
 
     def _counts(self, number: int) -> About:
         """Return what pg_stat_statements tells of a statement, or why it tells nothing."""
-        found = find_extension(self._connection, "pg_stat_statements")
-        if found is None:
-            why = f'the extension pg_stat_statements is not in database "{self._server.database}"'
-            return About(text=self._kept_text(number), note=f"No counts: {why}.")
-        parts = {"schema": sql.Identifier(found.schema), "length": sql.Literal(TEXT_MAX)}
+        schema, why_not = find_statements(self._connection)
+        if why_not:
+            return About(text=self._kept_text(number), note=f"No counts: {why_not}.")
+        parts = {"schema": sql.Identifier(schema), "length": sql.Literal(TEXT_MAX)}
         try:
             row = self._one(_STATEMENT, number, **parts)
         except psycopg.errors.ObjectNotInPrerequisiteState as error:

@@ -26,7 +26,7 @@ from pgflash.model.snapshot import (
     Value,
 )
 from pgflash.model.snapshot_sections import SECTIONS
-from pgflash.session import Connection, SessionError, find_extension, said
+from pgflash.session import Connection, SessionError, find_statements, said
 
 _MAY_SEE = "select pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage'), current_user"
 
@@ -176,20 +176,15 @@ def _take_host(taking: _Taking) -> bool:
 
 
 def _take_statements(taking: _Taking, one: SectionDefinition) -> None:
-    found = find_extension(taking.connection, "pg_stat_statements")
-    if found is None:
-        database = taking.connection.info.dbname
-        taking.missing[one.name] = (
-            f'the extension pg_stat_statements is not in database "{database}"'
-        )
+    schema, why_not = find_statements(taking.connection)
+    if why_not:
+        taking.missing[one.name] = why_not
         return
-    query = _with_schema(f"{one.query} where queryid is not null", found.schema)
+    query = _with_schema(f"{one.query} where queryid is not null", schema)
     section = _take_delta(taking, one, query)
     if section is not None:
         wanted = [value for value in section.column("query_id") or () if value is not None]
-        texts = taking.connection.execute(
-            _with_schema(_TEXTS, found.schema), (one.text_max, wanted)
-        )
+        texts = taking.connection.execute(_with_schema(_TEXTS, schema), (one.text_max, wanted))
         taking.queries |= dict(texts.fetchall())
 
 

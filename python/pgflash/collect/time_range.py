@@ -19,7 +19,7 @@ from psycopg import sql
 from pgflash.collect.statement_reads import in_words, read_statement_reads
 from pgflash.model.live import Focus, LiveServer, Span, TimeRange, TimeRangeRow
 from pgflash.model.waits import WaitClass
-from pgflash.session import Connection, find_extension, said
+from pgflash.session import Connection, find_statements, said
 
 ROWS_MAX = 10
 TEXT_MAX = 500
@@ -269,12 +269,10 @@ def spans_of(
 
 def _texts(connection: Connection, ids: Iterable[int]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the statements' texts by identifier and, if there are none, why."""
-    found = find_extension(connection, "pg_stat_statements")
-    if found is None:
-        database = connection.info.dbname
-        why = f'the extension pg_stat_statements is not in database "{database}"'
-        return {}, {"texts of statements": why}
-    query = sql.SQL(_TEXTS).format(schema=sql.Identifier(found.schema))
+    schema, why_not = find_statements(connection)
+    if why_not:
+        return {}, {"texts of statements": why_not}
+    query = sql.SQL(_TEXTS).format(schema=sql.Identifier(schema))
     try:
         rows = connection.execute(query, (TEXT_MAX, sorted(set(ids)))).fetchall()
     except psycopg.errors.ObjectNotInPrerequisiteState as error:  # not preloaded

@@ -25,7 +25,7 @@ from pgflash.place.errors import PlaceError
 from pgflash.place.names import split_names
 from pgflash.place.owner import Owner
 from pgflash.place.speed import Rate
-from pgflash.session import Connection, SessionError, connect, said
+from pgflash.session import Connection, SessionError, connect, said, unrestricted
 
 _SESSION = (
     "set client_connection_check_interval = '1s'",
@@ -83,10 +83,14 @@ class Cluster:
                 session.close()
 
     def rows(
-        self, query: LiteralString | sql.Composed, *values: object, database: str = ""
+        self,
+        query: LiteralString | sql.Composed,
+        *values: object,
+        database: str = "",
+        doing: str = "",
     ) -> list[tuple[Any, ...]]:
-        """Return what a query finds."""
-        with said_no(f"ask database {database or self.database}"):
+        """Return what a query finds; DOING completes "could not ..."."""
+        with said_no(doing or f"ask database {database or self.database}"):
             return self.session(database).execute(query, values or None).fetchall()
 
     def value(
@@ -99,9 +103,10 @@ class Cluster:
     def run(
         self, statement: LiteralString | sql.Composed, *, database: str = "", doing: str
     ) -> None:
-        """Run a statement; DOING completes "could not ..."."""
-        with said_no(doing):
-            self.session(database).execute(statement)
+        """Run a command, which may call functions of users; DOING completes "could not ..."."""
+        session = self.session(database)
+        with said_no(doing), unrestricted(session):
+            session.execute(statement)
 
     # ---- what it is
 

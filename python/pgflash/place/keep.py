@@ -10,6 +10,7 @@ from pgflash.place.journal import Steps
 from pgflash.place.mover import Look, Room
 from pgflash.place.relations import INDEX_KINDS, TABLE_KINDS, find_relation
 from pgflash.place.speed import Estimate
+from pgflash.session import find_extension
 
 _POLICIES = ("keep", "none", "default")
 
@@ -26,17 +27,13 @@ class KeepMover:
         self._relation = find_relation(
             cluster, move.name, kinds=TABLE_KINDS | INDEX_KINDS, database=move.database
         )
-        schema = cluster.value(
-            "select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace "
-            "where e.extname = 'pgflash'",
-            database=self._relation.database,
-        )
-        if schema is None:
+        found = find_extension(cluster.session(self._relation.database))
+        if found is None:
             raise PlaceError(
                 f'database "{self._relation.database}" does not have the extension pgflash',
                 hint="CREATE EXTENSION pgflash;",
             )
-        self._schema = str(schema)
+        self._schema = found.schema
 
     def here(self) -> str:
         """Return the policy that is set."""
@@ -76,7 +73,7 @@ class KeepMover:
     def go(self, place: str, steps: Steps) -> None:
         """Set the policy."""
         steps.at("set the policy")
-        self._cluster.run(
+        self._cluster.rows(
             sql.SQL("select {}.pgflash_set_cache_policy({}::regclass, {}::text)").format(
                 sql.Identifier(self._schema), sql.Literal(self._relation.oid), sql.Literal(place)
             ),
