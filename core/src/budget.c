@@ -202,9 +202,9 @@ fc_budget_go_on(FcShared *shared, const FcBudgetBefore *before)
 	uint64_t known =
 		before->known_ns < FC_WEAR_NS_MAX ? before->known_ns : FC_WEAR_NS_MAX;
 
-	budget->ahead_ns = before->clock_ns - fc_clock_ns();
+	budget->ahead_ns = before->clock_ns - before->now_ns;
 	budget->begun_ns = before->clock_ns - known;
-	atomic_store(&budget->poured_ns, fc_clock_ns());
+	atomic_store(&budget->poured_ns, before->now_ns);
 	atomic_store(&budget->left, before->left);
 	atomic_store(&budget->bytes_per_day, before->bytes_per_day);
 }

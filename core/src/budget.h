@@ -21,7 +21,8 @@ extern void fc_budget_begin(FcShared *shared);
 /* The record of earlier lives, for use after fc_budget_begin(). */
 typedef struct FcBudgetBefore
 {
-	uint64_t clock_ns; /* what the clock would show now */
+	uint64_t now_ns;   /* by the monotonic clock */
+	uint64_t clock_ns; /* what the budget's clock would show now */
 	uint64_t known_ns; /* the time for which hours are known */
 	uint64_t bytes_per_day;
 	int64_t left; /* in the bucket, by now */

@@ -97,9 +97,8 @@ inode_of(int fd)
 /* ---- reading ------------------------------------------------------------- */
 
 static uint64_t
-age_of(const FcShared *shared, const FcDiskWear *wear)
+age_of(const FcShared *shared, const FcDiskWear *wear, uint64_t now)
 {
-	uint64_t now = fc_clock_ns();
 	uint64_t boot = shared->identity.boot[0];
 
 	if (wear->boot == 0 || boot == 0)
@@ -131,7 +130,7 @@ typedef struct Found
 } Found;
 
 static void
-find(const FcShared *shared, int fd, Found *out)
+find(const FcShared *shared, int fd, uint64_t now, Found *out)
 {
 	uint64_t inode = inode_of(fd);
 
@@ -143,7 +142,7 @@ find(const FcShared *shared, int fd, Found *out)
 		    (out->found && wear.sequence < out->wear.sequence))
 			continue;
 		*out = (Found){ .wear = wear,
-			            .age_ns = age_of(shared, &wear),
+			            .age_ns = age_of(shared, &wear, now),
 			            .found = true };
 	}
 }
@@ -170,9 +169,9 @@ bucket_now(const Found *found)
 
 /* Restore clock and bucket from the file that was used last. */
 static void
-go_on(FcShared *shared, const Found found[])
+go_on(FcShared *shared, const Found found[], uint64_t now)
 {
-	FcBudgetBefore before = { 0 };
+	FcBudgetBefore before = { .now_ns = now };
 	bool any = false;
 
 	FC_ASSERT(shared->device_count <= FC_DEVICES_MAX);
@@ -180,7 +179,8 @@ go_on(FcShared *shared, const Found found[])
 	{
 		if (found[i].found && (!any || clock_now(&found[i]) > before.clock_ns))
 			before =
-				(FcBudgetBefore){ .clock_ns = clock_now(&found[i]),
+				(FcBudgetBefore){ .now_ns = now,
+				                  .clock_ns = clock_now(&found[i]),
 				                  .bytes_per_day = found[i].wear.bytes_per_day,
 				                  .left = bucket_now(&found[i]) };
 		any |= found[i].found;
@@ -201,14 +201,14 @@ go_on(FcShared *shared, const Found found[])
  * of them counts in the later one.
  */
 static void
-take_hours(FcShared *shared, const Found *found, FcWear *out)
+take_hours(FcShared *shared, const Found *found, uint64_t now, FcWear *out)
 {
-	uint64_t now = fc_budget_clock(shared);
-	uint64_t shift = now - clock_now(found);
+	uint64_t clock = now + shared->budget.ahead_ns;
+	uint64_t shift = clock - clock_now(found);
 	uint64_t newest = found->wear.clock_ns / FC_HOUR_NS +
 	                  (shift + FC_HOUR_NS - 1) / FC_HOUR_NS;
 
-	*out = (FcWear){ .hour = now / FC_HOUR_NS };
+	*out = (FcWear){ .hour = clock / FC_HOUR_NS };
 	for (uint64_t i = 0; i < FC_WEAR_HOURS && i < newest; i++)
 	{
 		uint64_t ago = newest - i < out->hour ? out->hour - (newest - i) : 0;
@@ -315,17 +315,24 @@ fc_wear_begin(FcCache *cache, uint64_t bytes_per_day)
 	FcShared *shared = cache->shared;
 	Found found[FC_DEVICES_MAX] = { { .found = false } };
 
+	/*
+	 * One look at the clock for everything.  After a second one, the record of
+	 * the file that was used last would be a few nanoseconds older than our
+	 * clock, and its hours would count as an hour younger at each start.
+	 */
+	uint64_t now = fc_clock_ns();
+
 	FC_ASSERT(shared->device_count <= FC_DEVICES_MAX);
 	fc_budget_begin(shared);
 	for (uint32_t i = 0; i < shared->device_count; i++)
 	{
 		if (cache->devices[i].fd >= 0 && !FC_BROKEN(WEAR))
-			find(shared, cache->devices[i].fd, &found[i]);
+			find(shared, cache->devices[i].fd, now, &found[i]);
 		shared->budget.sequence[i] = (uint32_t) found[i].wear.sequence;
 	}
-	go_on(shared, found);
+	go_on(shared, found, now);
 	for (uint32_t i = 0; i < shared->device_count; i++)
-		take_hours(shared, &found[i], &cache->devices[i].wear);
+		take_hours(shared, &found[i], now, &cache->devices[i].wear);
 
 	fc_budget_set(cache, bytes_per_day);
 

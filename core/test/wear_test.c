@@ -180,6 +180,24 @@ test_restart(void)
 	OK(day_blocks() == 0, "nor does anything, days later");
 	end();
 
+	/* As a real clock does, it advances between two looks. */
+	make_files();
+	fc_test_tick_ns = 1;
+	begin();
+	MUST(put(100) == 100);
+	end();
+	for (int i = 0; i < 25; i++)
+	{
+		fc_test_now_ns += HOUR;
+		begin();
+		end();
+	}
+	begin();
+	OK(day_blocks() == 0, "restarts do not make it younger: %llu",
+	   (unsigned long long) day_blocks());
+	end();
+	fc_test_tick_ns = 0;
+
 	make_files();
 	begin();
 	MUST(put(100) == 100);
