@@ -131,14 +131,16 @@ static bool
 know_identity(FcIdentity *identity)
 {
 	struct stat status;
+	Volume volume;
 	DBState state;
 
-	if (stat(DataDir, &status) != 0 || !boot_id(identity->boot) ||
+	if (stat(DataDir, &status) != 0 || !volume_ask(-1, DataDir, &volume) ||
+	    !boot_id(identity->boot) ||
 	    !read_checkpoint(&identity->checkpoint, &state))
 		return false;
 	identity->system = GetSystemIdentifier();
 	identity->directory_volume =
-		volume_of(-1, DataDir, (uint64_t) status.st_dev);
+		volume.number != 0 ? volume.number : (uint64_t) status.st_dev;
 	identity->directory_inode = (uint64_t) status.st_ino;
 	identity->boot[1] ^= bridge_mounts_id();
 	return true;

@@ -120,8 +120,9 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 	FC_ASSERT(first < end && end <= runtime.segment_blocks);
 	announced->scope = SCOPE_BLOCKS;
 	announced->file = file;
-	descriptors_wake(announced->fd, announced->path, file);
-	descriptors_look_before(announced->fd, announced->path, file);
+	descriptors_wake(announced->fd, announced->path, announced->entry, file);
+	descriptors_look_before(announced->fd, announced->path, announced->entry,
+	                        file);
 	fc_change_begin(&runtime.cache, file, (uint32_t) first,
 	                (uint32_t) (end - first), &announced->change);
 }
@@ -179,7 +180,8 @@ end(Announced *announced)
 	if (announced->change.permit.number != FC_FILE_NONE &&
 	    descriptors_stamps_at_once(announced->fd, announced->path,
 	                               announced->entry) &&
-	    descriptors_stamp(announced->fd, announced->path, &stamp))
+	    descriptors_stamp(announced->fd, announced->path, announced->entry,
+	                      &stamp))
 		descriptors_hand_in(announced->file->id, &announced->change.permit,
 		                    &stamp);
 }

@@ -36,7 +36,6 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "broken.h"
@@ -259,39 +258,6 @@ descriptors_place(const char *path, int flags)
 
 /* ---- stamps -------------------------------------------------------------- */
 
-static void
-stamp_of(int fd, const char *path, const struct stat *status,
-         FcStamp *stamp_out)
-{
-	*stamp_out = (FcStamp){ 0 };
-	if (FC_BROKEN(STAMP))
-		return;
-	*stamp_out = (FcStamp){
-		.volume = volume_of(fd, path, (uint64_t) status->st_dev),
-		.inode = (uint64_t) status->st_ino,
-		.size = (uint64_t) status->st_size,
-		.changed_ns = (int64_t) status->st_ctim.tv_sec * 1000000000 +
-		              status->st_ctim.tv_nsec,
-	};
-}
-
-/*
- * A descriptor of a dropped file tells nothing about the file that now has its
- * name.  Besides, removing a name changes the inode without any announcement.
- */
-bool
-descriptors_stamp(int fd, const char *path, FcStamp *stamp_out)
-{
-	struct stat status;
-
-	FC_ASSERT(fd >= 0 || path != NULL);
-	if ((fd >= 0 ? fstat(fd, &status) : stat(path, &status)) != 0 ||
-	    status.st_nlink == 0)
-		return false;
-	stamp_of(fd, path, &status, stamp_out);
-	return true;
-}
-
 /* OpenFile.stamps */
 enum
 {
@@ -302,7 +268,7 @@ enum
 
 /* Does the kernel itself keep the change time of files on this file system? */
 static bool
-keeps_time_itself(const struct statfs *system)
+keeps_time_itself(uint32_t magic)
 {
 	static const uint32_t magics[] = {
 		EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,      BTRFS_SUPER_MAGIC,
@@ -312,27 +278,78 @@ keeps_time_itself(const struct statfs *system)
 
 	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
 	{
-		if ((uint32_t) system->f_type == magics[i])
+		if (magic == magics[i])
 			return true;
 	}
 	return false;
 }
 
+/* Know a file's file system, which an open file's entry remembers. */
+static bool
+know_volume(int fd, const char *path, OpenFile *entry)
+{
+	Volume volume;
+
+	FC_ASSERT(entry != NULL);
+	if (entry->stamps != STAMPS_UNKNOWN)
+		return true;
+	if (!volume_ask(fd, path, &volume))
+		return false;
+	entry->volume = volume.number;
+	entry->stamps =
+		(uint8_t) (keeps_time_itself(volume.magic) ? STAMPS_AT_ONCE
+	                                               : STAMPS_WHEN_SYNCED);
+	return true;
+}
+
 bool
 descriptors_stamps_at_once(int fd, const char *path, OpenFile *entry)
 {
-	struct statfs system;
-	bool at_once;
+	OpenFile spare = { .stamps = STAMPS_UNKNOWN };
 
 	FC_ASSERT(fd >= 0 || path != NULL || entry != NULL);
-	if (entry != NULL && entry->stamps != STAMPS_UNKNOWN)
-		return entry->stamps == STAMPS_AT_ONCE;
-	at_once = (fd >= 0 ? fstatfs(fd, &system) : statfs(path, &system)) == 0 &&
-	          keeps_time_itself(&system);
-	if (entry != NULL)
-		entry->stamps =
-			(uint8_t) (at_once ? STAMPS_AT_ONCE : STAMPS_WHEN_SYNCED);
-	return at_once;
+	if (entry == NULL)
+		entry = &spare;
+	return know_volume(fd, path, entry) && entry->stamps == STAMPS_AT_ONCE;
+}
+
+static bool
+stamp_of(int fd, const char *path, const struct stat *status, OpenFile *entry,
+         FcStamp *stamp_out)
+{
+	OpenFile spare = { .stamps = STAMPS_UNKNOWN };
+
+	*stamp_out = (FcStamp){ 0 };
+	if (FC_BROKEN(STAMP))
+		return true;
+	if (entry == NULL)
+		entry = &spare;
+	if (!know_volume(fd, path, entry))
+		return false;
+	*stamp_out = (FcStamp){
+		.volume =
+			entry->volume != 0 ? entry->volume : (uint64_t) status->st_dev,
+		.inode = (uint64_t) status->st_ino,
+		.size = (uint64_t) status->st_size,
+		.changed_ns = (int64_t) status->st_ctim.tv_sec * 1000000000 +
+		              status->st_ctim.tv_nsec,
+	};
+	return true;
+}
+
+/*
+ * A descriptor of a dropped file tells nothing about the file that now has its
+ * name.  Besides, removing a name changes the inode without any announcement.
+ */
+bool
+descriptors_stamp(int fd, const char *path, OpenFile *entry, FcStamp *stamp_out)
+{
+	struct stat status;
+
+	FC_ASSERT(fd >= 0 || path != NULL);
+	return (fd >= 0 ? fstat(fd, &status) : stat(path, &status)) == 0 &&
+	       status.st_nlink != 0 &&
+	       stamp_of(fd, path, &status, entry, stamp_out);
 }
 
 void
@@ -354,7 +371,7 @@ descriptors_hand_in(FcFileId id, const FcStampPermit *permit,
 }
 
 void
-descriptors_look_before(int fd, const char *path, FcFile *file)
+descriptors_look_before(int fd, const char *path, OpenFile *entry, FcFile *file)
 {
 	FcStampPermit permit;
 	FcStamp stamp;
@@ -369,7 +386,7 @@ descriptors_look_before(int fd, const char *path, FcFile *file)
 	 * system.
 	 */
 	if (fc_stamp_age(&runtime.cache, &permit) == FC_STAMP_PRESENT &&
-	    descriptors_stamp(fd, path, &stamp))
+	    descriptors_stamp(fd, path, entry, &stamp))
 		descriptors_hand_in(file->id, &permit, &stamp);
 }
 
@@ -385,19 +402,21 @@ descriptors_synced(int fd, OpenFile *entry)
 	    !fc_file_resolve(&runtime.cache, &entry->file))
 		return;
 	permit = fc_stamp_permit(&runtime.cache, &entry->file);
-	if (permit.number != FC_FILE_NONE && descriptors_stamp(fd, NULL, &stamp))
+	if (permit.number != FC_FILE_NONE &&
+	    descriptors_stamp(fd, NULL, entry, &stamp))
 		descriptors_hand_in(entry->file.id, &permit, &stamp);
 }
 
 void
-descriptors_wake(int fd, const char *path, const FcFile *file)
+descriptors_wake(int fd, const char *path, OpenFile *entry, const FcFile *file)
 {
 	FcStamp stamp;
 
 	FC_ASSERT(fd >= 0 || path != NULL);
 	if (fc_stamp_asleep(&runtime.cache, file))
 		fc_stamp_wake(&runtime.cache, file,
-		              descriptors_stamp(fd, path, &stamp) ? &stamp : NULL);
+		              descriptors_stamp(fd, path, entry, &stamp) ? &stamp
+		                                                         : NULL);
 }
 
 /*
@@ -432,9 +451,10 @@ node_of(int fd, const char *path, Node *node_out)
 	return true;
 }
 
-/* The same, and the stamp of the file that is open. */
+/* The same, and the stamp of the file that is open; false if it has none. */
 static bool
-stamp_if_named(int fd, const char *path, FcStamp *stamp_out, bool *gone_out)
+stamp_if_named(int fd, const char *path, OpenFile *entry, FcStamp *stamp_out,
+               bool *gone_out)
 {
 	struct stat named;
 	struct stat opened;
@@ -444,8 +464,7 @@ stamp_if_named(int fd, const char *path, FcStamp *stamp_out, bool *gone_out)
 	    !is_same((Node){ named.st_dev, named.st_ino },
 	             (Node){ opened.st_dev, opened.st_ino }))
 		return false;
-	stamp_of(fd, NULL, &opened, stamp_out);
-	return true;
+	return stamp_of(fd, NULL, &opened, entry, stamp_out);
 }
 
 /*
@@ -455,7 +474,7 @@ stamp_if_named(int fd, const char *path, FcStamp *stamp_out, bool *gone_out)
  * no file has the name.  With whole, *stamp_out is the file's stamp.
  */
 static bool
-has_its_name(int fd, const OpenFile *entry, bool whole, FcStamp *stamp_out,
+has_its_name(int fd, OpenFile *entry, bool whole, FcStamp *stamp_out,
              bool *gone_out)
 {
 	char path[PATHS_MAX];
@@ -465,7 +484,7 @@ has_its_name(int fd, const OpenFile *entry, bool whole, FcStamp *stamp_out,
 	FC_ASSERT(entry->file.id.relation != 0);
 	paths_of_file(&runtime.root, entry->file.id, path);
 	if (whole)
-		return stamp_if_named(fd, path, stamp_out, gone_out);
+		return stamp_if_named(fd, path, entry, stamp_out, gone_out);
 	*gone_out = !node_of(-1, path, &named);
 	return !*gone_out && node_of(fd, NULL, &opened) && is_same(named, opened);
 }

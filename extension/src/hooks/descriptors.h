@@ -25,6 +25,8 @@ typedef struct OpenFile
 	bool lacked;    /* the page cache did not have what was read last */
 	uint8_t stamps; /* when they are taken: see descriptors_stamps_at_once() */
 
+	uint64_t volume; /* if stamps says that its file system is known */
+
 	/* A run of reads, each starting where the previous one ended. */
 	uint32_t next_block;
 	uint32_t streak_blocks;
@@ -83,10 +85,11 @@ extern bool descriptors_may_be_data(int fd);
 
 /*
  * Read the stamp of an open file's inode, or of the file with this name (fd <
- * 0).  False if the kernel does not tell, or if the file has lost its name.
- * Changes errno.
+ * 0).  entry may be NULL.  False if the kernel does not tell, or if the file
+ * has lost its name.  Changes errno.
  */
-extern bool descriptors_stamp(int fd, const char *path, FcStamp *stamp_out);
+extern bool descriptors_stamp(int fd, const char *path, OpenFile *entry,
+                              FcStamp *stamp_out);
 
 /*
  * May a stamp be taken after each change?  Yes, where the kernel itself keeps
@@ -105,13 +108,15 @@ extern void descriptors_hand_in(FcFileId id, const FcStampPermit *permit,
                                 const FcStamp *stamp);
 
 /* Before a change: is the file as its last stamp says? */
-extern void descriptors_look_before(int fd, const char *path, FcFile *file);
+extern void descriptors_look_before(int fd, const char *path, OpenFile *entry,
+                                    FcFile *file);
 
 /* After a sync: stamp the file, if that was not done at once. */
 extern void descriptors_synced(int fd, OpenFile *entry);
 
 /* Before a change: compare the file if it is still asleep. */
-extern void descriptors_wake(int fd, const char *path, const FcFile *file);
+extern void descriptors_wake(int fd, const char *path, OpenFile *entry,
+                             const FcFile *file);
 
 /*
  * Make the entry's file number valid for reading and filling through fd; false

@@ -22,9 +22,11 @@
  * number at different times.  Other checks tell them apart: the control file,
  * change times, and, for memory, the mount.  See docs/decisions.
  *
- * Answers are kept by device number.  If another file system gets a number
- * while a process runs, that process returns the old file system's identity,
- * which is no worse than the device number.
+ * Answers must not be kept by device number: after a tablespace was unmounted
+ * and another file system got its number, old processes would name the old one
+ * and new processes the new one, and each would take the other's stamps for
+ * changes from outside.  They may be kept with an open file, which holds its
+ * file system.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -32,7 +34,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -46,9 +47,6 @@
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
-
-/* More than a cluster's tablespaces are usually on. */
-#define VOLUMES_MAX 16
 
 /* Distinguishes a file system's own number from a device's. */
 #define OWN (1ULL << 63)
@@ -70,79 +68,60 @@ _Static_assert(offsetof(XfsGeometry, uuid) == 64 && sizeof(XfsGeometry) == 112,
 
 #define XFS_GEOMETRY _IOR('X', 100, XfsGeometry)
 
-static struct
-{
-	uint64_t device;
-	uint64_t volume; /* 0: unused */
-} known[VOLUMES_MAX];
-
-static unsigned next;
-
-/* 0: it does not say. */
-static uint64_t
-xfs_uuid(int fd, const char *path)
+/*
+ * The number is 0 if the file system does not say.  False: it could not be
+ * asked.
+ */
+static bool
+xfs_uuid(int fd, const char *path, uint64_t *number_out)
 {
 	XfsGeometry geometry = { 0 };
 	int own_fd = -1;
-	bool good;
 
+	FC_ASSERT(*number_out == 0);
 	if (fd < 0)
-		own_fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	good = (fd >= 0 || own_fd >= 0) &&
-	       ioctl(fd >= 0 ? fd : own_fd, XFS_GEOMETRY, &geometry) == 0;
+		fd = own_fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (ioctl(fd, XFS_GEOMETRY, &geometry) == 0)
+		*number_out = geometry.uuid[0] ^ geometry.uuid[1];
 	if (own_fd >= 0)
 		close(own_fd);
-	return good ? geometry.uuid[0] ^ geometry.uuid[1] : 0;
+	return true;
 }
 
-/* 0: it does not say. */
-static uint64_t
-own_number(int fd, const char *path, const struct statfs *system)
+/* Likewise. */
+static bool
+own_number(int fd, const char *path, const struct statfs *system,
+           uint64_t *number_out)
 {
-	uint64_t number;
-
-	_Static_assert(sizeof(system->f_fsid) == sizeof(number), "");
+	_Static_assert(sizeof(system->f_fsid) == sizeof(*number_out), "");
 	switch ((uint32_t) system->f_type)
 	{
 		case EXT4_SUPER_MAGIC:
 		case BTRFS_SUPER_MAGIC:
-			memcpy(&number, &system->f_fsid, sizeof(number));
-			return number;
+			memcpy(number_out, &system->f_fsid, sizeof(*number_out));
+			return true;
 		case XFS_SUPER_MAGIC:
-			return xfs_uuid(fd, path);
+			return xfs_uuid(fd, path, number_out);
 		default:
-			return 0;
+			return true;
 	}
 }
 
-uint64_t
-volume_of(int fd, const char *path, uint64_t device)
+bool
+volume_ask(int fd, const char *path, Volume *volume_out)
 {
 	struct statfs system;
-	uint64_t number;
+	uint64_t number = 0;
 
 	FC_ASSERT(fd >= 0 || path != NULL);
-	if (FC_BROKEN(VOLUME))
-		return OWN;
-	for (unsigned i = 0; i < VOLUMES_MAX; i++)
-	{
-		if (known[i].volume != 0 && known[i].device == device)
-			return known[i].volume;
-	}
-	if ((fd >= 0 ? fstatfs(fd, &system) : statfs(path, &system)) != 0)
-		return device;
-	number = own_number(fd, path, &system);
-	number = number != 0 ? number | OWN : device;
-
-	/*
-	 * The entry is 0 while incomplete, because a signal handler that ends the
-	 * process may use the table.
-	 */
-	known[next].volume = 0;
-	atomic_signal_fence(memory_order_seq_cst);
-	known[next].device = device;
-	atomic_signal_fence(memory_order_seq_cst);
-	known[next].volume = number;
-	next = (next + 1) % VOLUMES_MAX;
-	return number;
+	if ((fd >= 0 ? fstatfs(fd, &system) : statfs(path, &system)) != 0 ||
+	    !own_number(fd, path, &system, &number))
+		return false;
+	if (number != 0)
+		number |= OWN;
+	*volume_out = (Volume){ .number = FC_BROKEN(VOLUME) ? OWN : number,
+		                    .magic = (uint32_t) system.f_type };
+	return true;
 }

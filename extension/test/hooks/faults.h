@@ -16,6 +16,7 @@
 #include "stage.h"
 
 #include <dlfcn.h>
+#include <sys/vfs.h>
 
 #define BLOCKS 8
 
@@ -81,6 +82,8 @@ typedef int (*Cut)(int, off_t);
 typedef int (*Range)(int, off_t, off_t, unsigned);
 typedef int (*Ask)(const char *, struct stat *);
 typedef int (*AskFd)(int, struct stat *);
+typedef int (*AskSystem)(int, struct statfs *);
+typedef int (*AskSystemOf)(const char *, struct statfs *);
 typedef int (*OfFd)(int);
 typedef int (*OfPath)(const char *);
 

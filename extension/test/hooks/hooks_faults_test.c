@@ -10,6 +10,9 @@
 #include "faults.h"
 
 #include <limits.h>
+#include <linux/magic.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
 
 #include "fcache/writer.h"
 #include "hooks/volume.h"
@@ -562,13 +565,15 @@ test_stamps(void)
 {
 	int fd = lettered_relation(0);
 	struct stat status;
+	Volume volume;
 	FcStamp stamp;
 
-	if (fstat(fd, &status) != 0)
+	if (fstat(fd, &status) != 0 || !volume_ask(fd, NULL, &volume))
 		abort();
-	OK(descriptors_stamp(fd, NULL, &stamp) &&
+	OK(descriptors_stamp(fd, NULL, NULL, &stamp) &&
 	       stamp.inode == (uint64_t) status.st_ino &&
-	       stamp.volume == volume_of(fd, NULL, (uint64_t) status.st_dev) &&
+	       stamp.volume == (volume.number != 0 ? volume.number
+	                                           : (uint64_t) status.st_dev) &&
 	       stamp.size == (uint64_t) status.st_size &&
 	       stamp.changed_ns % 1000000000 == status.st_ctim.tv_nsec &&
 	       stamp.changed_ns / 1000000000 == status.st_ctim.tv_sec,
@@ -576,10 +581,148 @@ test_stamps(void)
 	server_close(fd);
 }
 
+/* The file system that is mounted, if the kernel is not asked: its magic. */
+static uint32_t mounted;
+static uint64_t mounted_uuid;
+
+static int
+as_mounted(struct statfs *system)
+{
+	system->f_type = mounted;
+	if (mounted == EXT4_SUPER_MAGIC)
+		memcpy(&system->f_fsid, &mounted_uuid, sizeof(mounted_uuid));
+	return 0;
+}
+
+int
+fstatfs(int fd, struct statfs *system)
+{
+	Fault met = fault_of("fstatfs", fd);
+	int result = MEETS(&met, REAL("fstatfs", AskSystem)(fd, system));
+
+	return result == 0 && mounted != 0 ? as_mounted(system) : result;
+}
+
+int
+statfs(const char *path, struct statfs *system)
+{
+	int result = REAL("statfs", AskSystemOf)(path, system);
+
+	return result == 0 && mounted != 0 ? as_mounted(system) : result;
+}
+
+/* Only XFS is asked for its UUID like this. */
+extern int ioctl(int fd, unsigned long request, ...);
+
+int
+ioctl(int fd, unsigned long request, ...)
+{
+	va_list arguments;
+	uint64_t *geometry;
+
+	(void) fd;
+	(void) request;
+	va_start(arguments, request);
+	geometry = va_arg(arguments, uint64_t *);
+	va_end(arguments);
+	geometry[8] = mounted_uuid;
+	return 0;
+}
+
+/* What a process that begins now says of the file. */
+static FcStamp
+stamp_of_another_process(int fd)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) != 0)
+		abort();
+	return (FcStamp){ .volume = mounted_uuid | 1ULL << 63,
+		              .inode = (uint64_t) status.st_ino,
+		              .size = (uint64_t) status.st_size,
+		              .changed_ns =
+		                  (int64_t) status.st_ctim.tv_sec * 1000000000 +
+		                  status.st_ctim.tv_nsec };
+}
+
+/* Write, and then be looked after by another process. */
+static bool
+is_accused(int fd)
+{
+	FcFile file = fc_file((FcFileId){ 1663, 5, 16384, 0, 0 });
+	uint64_t changes = counter(FC_COUNT_foreign_changes);
+	Page page = page_of('w');
+	FcStampPermit permit;
+	FcStamp stamp;
+
+	if (changes_pwrite(fd, &page, sizeof(page), 0) != FC_BLOCK_SIZE ||
+	    fc_file_enter(&runtime.cache, &file) != FC_OK)
+		abort();
+	permit = fc_stamp_permit(&runtime.cache, &file);
+	stamp = stamp_of_another_process(fd);
+	if (fc_stamp_age(&runtime.cache, &permit) != FC_STAMP_PRESENT)
+		abort();
+	descriptors_hand_in(file.id, &permit, &stamp);
+	return counter(FC_COUNT_foreign_changes) > changes;
+}
+
+/*
+ * A tablespace's file system goes, and another one gets its device number.
+ */
+static void
+test_volumes_of_one_number(void)
+{
+	int fd;
+
+	mounted = EXT4_SUPER_MAGIC;
+	mounted_uuid = 4711;
+	fd = lettered_relation(1);
+	OK(!is_accused(fd), "processes agree about a file system");
+	server_close(fd);
+	mounted_uuid = 4712;
+	fd = lettered_relation(1);
+	OK(!is_accused(fd), "and about another one of the same number");
+	server_close(fd);
+	mounted = 0;
+}
+
+static void
+test_volume_that_did_not_answer(void)
+{
+	struct rlimit files;
+	struct rlimit no_files;
+	FcStamp stamp;
+	int fd;
+
+	mounted = XFS_SUPER_MAGIC;
+	mounted_uuid = 4713;
+	fd = lettered_relation(0);
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		abort();
+	no_files = (struct rlimit){ .rlim_cur = 0, .rlim_max = files.rlim_max };
+	if (setrlimit(RLIMIT_NOFILE, &no_files) != 0)
+		abort();
+	OK(!descriptors_stamp(-1, PATH, NULL, &stamp),
+	   "while the file system does not answer there is no stamp");
+	if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+		abort();
+	OK(descriptors_stamp(-1, PATH, NULL, &stamp) &&
+	       stamp.volume == stamp_of_another_process(fd).volume,
+	   "which is not remembered");
+	fault = (Fault){ .name = "fstatfs", .fd = fd, .error = EIO };
+	OK(!descriptors_stamp(fd, NULL, descriptors_entry(fd), &stamp) &&
+	       descriptors_stamp(fd, NULL, descriptors_entry(fd), &stamp),
+	   "nor is it of an open file");
+	server_close(fd);
+	mounted = 0;
+}
+
 int
 main(void)
 {
 	set_up();
+	test_volumes_of_one_number(); /* while no file's stamps are distrusted */
+	test_volume_that_did_not_answer();
 	test_short_reads();
 	test_run_beyond_a_segment();
 	test_run_in_whose_midst_a_block_goes();
