@@ -149,7 +149,10 @@ write_out(FcWriter *writer, uint64_t limit_ns)
 
 	/* Flights of an earlier call that gave up. */
 	if (writer->flying > 0)
+	{
+		fc_flights_submit(writer);
 		fc_flights_finish(writer, 0, 0);
+	}
 	if (writer->flying > 0)
 		return;
 	if (now - writer->tidied_ns >= FC_FLIGHTS_TIDY_NS)
@@ -184,8 +187,10 @@ void
 fc_stand_in(FcCache *cache, uint64_t limit_ns)
 {
 	FcShared *shared = cache->shared;
+	bool gave_up = cache->stand_in != NULL && cache->stand_in->flying > 0;
 
-	if (fc_staging_used(shared) < shared->ring_count)
+	/* A process that gave up looks again, however much room there is. */
+	if (!gave_up && fc_staging_used(shared) < shared->ring_count)
 		return;
 
 	int saved_errno = errno;
@@ -194,8 +199,7 @@ fc_stand_in(FcCache *cache, uint64_t limit_ns)
 		(uint64_t) atomic_load(&shared->ring_stood_in_us) * 1000;
 
 	if (signed_by == 0 ? spent_ns < limit_ns
-	                   : signed_by == cache->token && cache->stand_in != NULL &&
-	                         cache->stand_in->flying > 0)
+	                   : signed_by == cache->token && gave_up)
 	{
 		FcWriter *writer = sign_on(cache);
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "flights.h"
 #include "staging.h"
 #include "support.h"
 #include "tap.h"
@@ -463,6 +464,43 @@ test_stand_in_hangs(void)
 	end_without_writer();
 }
 
+/* Is there another writer after the process that waited in vain is asked? */
+static bool
+leaves(void)
+{
+	fc_stand_in(&rig.cache, LIMIT);
+	return fc_writer_flush(&writing, FLUSH_NS) == FC_OK;
+}
+
+static void
+test_stand_in_waits_for_some(void)
+{
+	begin_without_writer(ring + 1);
+	fc_test_now_ns = 1000 * SECOND;
+	fc_test_tick_ns = 50 * MS;
+	rig.slow.stuck = 1;
+	OK(checkpoint(0, ring + 1, 2) == ring + 1 &&
+	       fc_writer_flush(&writing, FLUSH_NS) == FC_FULL,
+	   "a device that does not answer for one block is waited for, too");
+	rig.slow.stuck = 0;
+	OK(leaves(), "until it has, though the ring has room");
+	end_without_writer();
+
+	fc_test_tick_ns = 0;
+	begin_without_writer(2 * ring);
+	(void) checkpoint(0, ring + 1, 2);
+	rig.cache.stand_in->queue.in_flight += FC_QUEUE_DEPTH_WRITER;
+	fc_test_tick_ns = 50 * MS;
+	OK(checkpoint(0, 2 * ring, 3) < 2 * ring &&
+	       rig.cache.stand_in->waiting_count > 0,
+	   "a kernel that accepts no writes is waited for in vain");
+	rig.cache.stand_in->queue.in_flight -= FC_QUEUE_DEPTH_WRITER;
+	OK(leaves(), "until it accepts them");
+	fc_test_now_ns = 0;
+	fc_test_tick_ns = 0;
+	end_without_writer();
+}
+
 /*
  * Stand in for a writer until the device has hung for ten seconds, or for ever.
  */
@@ -609,6 +647,7 @@ main(void)
 	test_stand_in_fails();
 	test_stand_in_slow();
 	test_stand_in_hangs();
+	test_stand_in_waits_for_some();
 	test_control_limit();
 	test_rest();
 	test_errno();
