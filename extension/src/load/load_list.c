@@ -59,7 +59,7 @@ typedef struct ListHeader
 typedef struct Shared
 {
 	uint64 last_id;
-	pg_atomic_uint32 workers;
+	pg_atomic_uint32 workers; /* a bit for each that runs, by its number */
 	LoadList list;
 } Shared;
 
@@ -348,11 +348,38 @@ load_list_end(uint64 id)
 	LWLockRelease(&locks[LOCK_LIST].lock);
 }
 
-uint32
-load_list_workers(int32 more)
+static uint32
+bit_of(int number)
 {
-	Assert(shared != NULL);
-	return pg_atomic_add_fetch_u32(&shared->workers, more);
+	Assert(shared != NULL && number >= 0 && number < LOAD_WORKERS_MAX);
+	return (uint32) 1 << number;
+}
+
+bool
+load_list_join(int number)
+{
+	uint32 bit = bit_of(number);
+
+	return (pg_atomic_fetch_or_u32(&shared->workers, bit) & bit) == 0;
+}
+
+void
+load_list_leave(int number)
+{
+	Assert(load_list_joined(number));
+	(void) pg_atomic_fetch_and_u32(&shared->workers, ~bit_of(number));
+}
+
+bool
+load_list_joined(int number)
+{
+	return (pg_atomic_read_u32(&shared->workers) & bit_of(number)) != 0;
+}
+
+int
+load_list_workers(void)
+{
+	return __builtin_popcount(pg_atomic_read_u32(&shared->workers));
 }
 
 /* ---- shared memory ------------------------------------------------------- */

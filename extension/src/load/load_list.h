@@ -104,7 +104,17 @@ extern bool load_list_count(uint64 id, const LoadCounts *more);
 /* A part has ended. */
 extern void load_list_end(uint64 id);
 
-/* Add to the number of processes that load; returns the new number. */
-extern uint32 load_list_workers(int32 more);
+/* The processes that load have numbers below this. */
+#define LOAD_WORKERS_MAX 32
+
+/* Take a process's number; false: another process has it. */
+extern bool load_list_join(int number);
+extern void load_list_leave(int number);
+
+/* Has a process this number? */
+extern bool load_list_joined(int number);
+
+/* How many processes load? */
+extern int load_list_workers(void);
 
 #endif

@@ -77,8 +77,8 @@
 
 PGDLLEXPORT void pgflash_loader_main(Datum argument);
 
-/* One of the processes loads files. */
-static bool loads_files;
+/* This process's number; number 0 also loads files. */
+static int my_number;
 
 static double quickest_ns;
 
@@ -115,7 +115,7 @@ rest_after(const BridgeLoad *got)
 	if (setting_load_rate_mb > 0)
 		rest_ms = Max(rest_ms, (double) got->read_bytes / 1024 / 1024 /
 		                               setting_load_rate_mb * 1000 *
-		                               load_list_workers(0) -
+		                               load_list_workers() -
 		                           ns / NS_OF_MS);
 	return rest_ms;
 }
@@ -245,7 +245,7 @@ load_files(void *buffer)
 {
 	LoadFile file;
 
-	if (!loads_files)
+	if (my_number != 0)
 		return;
 	load_save();
 	while (!ShutdownRequestPending && load_next(&file))
@@ -392,7 +392,7 @@ leave(int code, Datum argument)
 	(void) code;
 	(void) argument;
 	end_part();
-	(void) load_list_workers(-1);
+	load_list_leave(my_number);
 }
 
 void
@@ -404,8 +404,10 @@ pgflash_loader_main(Datum argument)
 	if (!bridge_attached() || !load_attached())
 		proc_exit(0);
 
-	loads_files = DatumGetInt32(argument) == 0;
-	(void) load_list_workers(1);
+	/* The housekeeping worker before this one may have started one, too. */
+	my_number = DatumGetInt32(argument);
+	if (!load_list_join(my_number))
+		proc_exit(0);
 	before_shmem_exit(leave, (Datum) 0);
 	buffer = (char *) TYPEALIGN(
 		COMPAT_IO_ALIGN,
@@ -420,15 +422,19 @@ pgflash_loader_main(Datum argument)
 
 /* ---- its start ----------------------------------------------------------- */
 
-/* Start a process unless it runs; false: there is no place for it. */
+/*
+ * Start a process unless it runs; false: there is no place for it.  If an
+ * earlier housekeeping worker started it, there is no handle, only its number.
+ */
 static bool
 start_worker(BackgroundWorkerHandle **handle, int number)
 {
 	BackgroundWorker worker;
 	pid_t pid;
 
-	if (*handle != NULL &&
-	    GetBackgroundWorkerPid(*handle, &pid) != BGWH_STOPPED)
+	if (load_list_joined(number) ||
+	    (*handle != NULL &&
+	     GetBackgroundWorkerPid(*handle, &pid) != BGWH_STOPPED))
 		return true;
 	if (*handle != NULL)
 		pfree(*handle);

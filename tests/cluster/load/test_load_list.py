@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """A list of blocks is loaded into the cache; a bad one costs time, never a wrong block."""
 
+import os
+import signal
 import struct
 import threading
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ import pytest
 
 from pgflash import api
 from pgflash_lab.postgres import PgInstall
-from support.cached import CachedServer, assert_never_stale, create_cached
+from support.cached import CachedServer, assert_never_stale, create_cached, process_titles
 from support.cluster import ClusterFactory
 from support.patience import eventually, until
 from support.standby import REPLICATION, create_standby, has_replayed
@@ -20,7 +22,9 @@ from support.standby import REPLICATION, create_standby, has_replayed
 #: load.  What a list may hold is not.
 every_major = pytest.mark.extension
 
-LOADING = {"pgflash.load_rate": "1GB"}
+#: With room for all loaders.
+LOADING = {"pgflash.load_rate": "1GB", "max_worker_processes": "16"}
+LOADERS = 4
 
 #: The header of the list's file, and one of its parts; see load_list.c.
 HEADER = struct.Struct("<IIQQQqII")
@@ -196,6 +200,45 @@ def test_a_cancelled_list_does_not_come_back(
     cached.start()
     with cached.server.connect() as again:
         assert warmth(again) == {}
+
+
+# ---- the processes that load
+
+
+def pids_of(cached: CachedServer, name: str) -> set[int]:
+    return {pid for pid, title in process_titles(cached.server) if title == name}
+
+
+def end_one(cached: CachedServer, name: str) -> None:
+    """End a process of this name, and wait until there is another one instead."""
+    before = pids_of(cached, name)
+    ended = min(before)
+    os.kill(ended, signal.SIGTERM)
+
+    def replaced() -> bool:
+        now = pids_of(cached, name)
+        return ended not in now and bool(now - before)
+
+    until(replaced)
+
+
+@every_major
+def test_there_are_as_many_loaders_as_wanted(
+    cached: CachedServer, session: psycopg.Connection[Any]
+) -> None:
+    create_item(session)
+    set_rate(session, "0")
+    parts = " union all ".join(
+        WHOLE.format(table=table, heat=heat)
+        for table in ("item", "item_pkey")
+        for heat in range(LOADERS)
+    )
+    session.execute(f"select pgflash_cache_load_list(array_agg(s)) from ({parts}) s")
+    until(lambda: len(pids_of(cached, "pgflash loader")) == LOADERS)
+    end_one(cached, "pgflash")
+    for _ in range(2):  # what the new worker does not know is replaced, and nothing is there twice
+        end_one(cached, "pgflash loader")
+        assert len(pids_of(cached, "pgflash loader")) == LOADERS
 
 
 # ---- lists that are wrong
