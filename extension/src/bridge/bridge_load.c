@@ -65,6 +65,12 @@ bridge_load_hindrance(void)
 	return NULL;
 }
 
+bool
+bridge_load_over(void)
+{
+	return !bridge_attached() || fc_mode(&runtime.cache, NULL) == FC_OFFLINE;
+}
+
 uint32_t
 bridge_load_segment_blocks(void)
 {

@@ -60,6 +60,9 @@ typedef struct BridgeLoad
 /* NULL, or why no block can be loaded at present. */
 extern const char *bridge_load_hindrance(void);
 
+/* Can no block be loaded any more until the server starts again? */
+extern bool bridge_load_over(void);
+
 /* Blocks in a segment file. */
 extern uint32_t bridge_load_segment_blocks(void);
 

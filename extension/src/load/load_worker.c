@@ -100,6 +100,16 @@ wait_ms(long ms)
 	}
 }
 
+/*
+ * Is the process to end?  If the cache is offline, it stays so until the server
+ * starts again; what is left to load waits for that.
+ */
+static bool
+must_end(void)
+{
+	return ShutdownRequestPending || bridge_load_over();
+}
+
 /* ---- pace ---------------------------------------------------------------- */
 
 /* How long the process has to rest after a read, in milliseconds. */
@@ -197,7 +207,7 @@ load_portion(LoadFile *file, void *buffer)
 	if (fd < 0)
 		file->error = errno;
 	for (int i = 0; more && i < PORTION_RUNS && first < segment_blocks &&
-	                file->done < file->blocks && !ShutdownRequestPending;
+	                file->done < file->blocks && !must_end();
 	     i++)
 	{
 		uint64 left = Min(file->blocks - file->done, segment_blocks - first);
@@ -223,8 +233,9 @@ load_portion(LoadFile *file, void *buffer)
 static const char *
 hindrance(void)
 {
-	return setting_load_rate_mb == 0 ? "pgflash.load_rate is 0"
-	                                 : bridge_load_hindrance();
+	return setting_load_rate_mb == 0 && !bridge_load_over()
+	           ? "pgflash.load_rate is 0"
+	           : bridge_load_hindrance();
 }
 
 /* Wait for a moment if nothing can be loaded now; true if it did. */
@@ -248,7 +259,7 @@ load_files(void *buffer)
 	if (my_number != 0)
 		return;
 	load_save();
-	while (!ShutdownRequestPending && load_next(&file))
+	while (!must_end() && load_next(&file))
 	{
 		if (!hindered())
 			load_portion(&file, buffer);
@@ -300,8 +311,8 @@ load_part_portion(const LoadPart *part, const uint8 *bitmap, uint32 *first,
 	int fd = bridge_load_possible(&file) ? open_segment(&file) : -1;
 	bool more = fd >= 0;
 
-	for (int runs = 0; more && runs < PORTION_RUNS && !ShutdownRequestPending &&
-	                   *first / 8 < part->size;
+	for (int runs = 0;
+	     more && runs < PORTION_RUNS && !must_end() && *first / 8 < part->size;
 	     *first += BRIDGE_LOAD_BLOCKS)
 	{
 		BridgeLoadRun wanted = { .first = *first,
@@ -324,7 +335,7 @@ load_part_portion(const LoadPart *part, const uint8 *bitmap, uint32 *first,
 	}
 	if (fd >= 0)
 		(void) CloseTransientFile(fd);
-	return more && *first / 8 < part->size && !ShutdownRequestPending;
+	return more && *first / 8 < part->size && !must_end();
 }
 
 /* Load a part whose bitmap was read. */
@@ -336,7 +347,7 @@ load_part(const LoadPart *part, const uint8 *bitmap, void *buffer)
 	uint32 first = 0;
 	bool more = true;
 
-	while (more && !ShutdownRequestPending)
+	while (more && !must_end())
 	{
 		load_files(buffer);
 		if (!hindered())
@@ -346,7 +357,7 @@ load_part(const LoadPart *part, const uint8 *bitmap, void *buffer)
 	}
 
 	/* What was not reached does not exist, or will not be loaded. */
-	if (counts.done < part->blocks)
+	if (counts.done < part->blocks && !bridge_load_over())
 	{
 		rest.done = part->blocks - counts.done;
 		if (ShutdownRequestPending)
@@ -380,6 +391,10 @@ load_next_part(void *buffer)
 		load_part(&part, bitmap, buffer);
 		pfree(bitmap);
 	}
+
+	/* A list of which a part has not ended begins again at the next start. */
+	if (bridge_load_over())
+		part_of = 0;
 	end_part();
 	return true;
 }
@@ -415,8 +430,8 @@ pgflash_loader_main(Datum argument)
 	                       BRIDGE_LOAD_BLOCKS * BLCKSZ + COMPAT_IO_ALIGN));
 	do
 		load_files(buffer);
-	while (!ShutdownRequestPending && load_next_part(buffer));
-	load_set_reason(NULL);
+	while (!must_end() && load_next_part(buffer));
+	load_set_reason(bridge_load_over() ? hindrance() : NULL);
 	proc_exit(0);
 }
 
@@ -460,6 +475,12 @@ load_worker_tick(void)
 {
 	static BackgroundWorkerHandle *handles[LOAD_WORKERS];
 	int wanted = wanted_workers();
+
+	if (wanted > 0 && bridge_load_over())
+	{
+		load_set_reason(hindrance());
+		return;
+	}
 
 	/* One process is enough; with fewer than wanted, loading takes longer. */
 	for (int i = 0; i < wanted; i++)

@@ -240,6 +240,21 @@ def test_there_are_as_many_loaders_as_wanted(
         end_one(cached, "pgflash loader")
         assert len(pids_of(cached, "pgflash loader")) == LOADERS
 
+    listed = warmth(session)["list_id"]
+    session.execute("select pgflash_cache_set_mode('offline')")
+    until(lambda: not pids_of(cached, "pgflash loader"))
+    row = warmth(session)
+    assert row["state"] == "loading"
+    assert row["state_reason"] == "the mode of the cache is not serve"
+    session.close()
+    cached.server.stop()
+    cached.start()
+    with cached.server.connect() as again:
+        again.autocommit = True
+        assert warmth(again)["list_id"] == listed
+        set_rate(again, "1GB")
+        await_end(again)
+
 
 # ---- lists that are wrong
 
