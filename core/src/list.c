@@ -135,8 +135,9 @@ append(FcList *list, uint64_t key, uint32_t slot)
 	uint32_t block = (uint32_t) key;
 	ListFile *file = &list->file[number];
 
-	FC_ASSERT(number < list->cache->shared->file_count);
-	if (file->count >= file->room || block > BLOCK_MASK)
+	/* Before the audit a key may be anything. */
+	if (number >= list->cache->shared->file_count ||
+	    file->count >= file->room || block > BLOCK_MASK)
 		return;
 	list->block[file->first + file->count++] =
 		block | (uint32_t) fc_claim_heat(list->cache, slot) << HEAT_SHIFT;

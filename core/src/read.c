@@ -613,6 +613,10 @@ find_in_slot(const FcCache *cache, FcSeen *seen, FcFileInfo *info,
 
 	ticket->file = fc_key_file(key);
 	ticket->block = (uint32_t) key;
+
+	/* Before the audit a key may be anything. */
+	if (ticket->file >= shared->file_count)
+		return FC_MISS;
 	ticket->slot = seen->slot;
 	ticket->meta = seen->meta;
 	ticket->set_generation = atomic_load(&set->generation);

@@ -207,6 +207,39 @@ test_audit_drops_impossible_entries(void)
 	scene_close();
 }
 
+/* Sessions list and read what is cached before the audit, too. */
+static void
+test_impossible_entries_before_the_audit(void)
+{
+	static _Alignas(8) char memory[100000];
+	FcCache revived;
+	FcListPart part;
+	FcList *list;
+	FcFileId id;
+	FcTicket ticket;
+	uint32_t block;
+	FcSet *set;
+	Page page;
+
+	scene_open();
+	set = fc_set(scene.a->shared, 0);
+	atomic_store(&set->key[60], fc_key(4000000, 1));
+	atomic_store(&set->meta[60], FC_VALID);
+	MUST(fc_revive(&revived, scene.rig.memory, &config, &scene.rig.flash.device,
+	               &home, 77) == FC_START_MEMORY);
+	MUST(fc_list_size(&revived) <= sizeof(memory));
+	list = fc_list_begin(&revived, memory, sizeof(memory));
+	while (fc_list_walk(list, 1))
+		;
+	OK(!fc_list_next(list, (uint8_t *) &page, sizeof(page), &part),
+	   "an entry of an impossible file is not listed");
+	OK(!fc_read_slot_block(&revived, 60, &id, &block) &&
+	       fc_read_slot(&revived, 60, &page, &id, &ticket) == FC_MISS,
+	   "nor read");
+	fc_cache_close(&revived);
+	scene_close();
+}
+
 /* Numbers of ring pages, files and cache policies may have any value. */
 static void
 test_numbers_written_over(void)
@@ -319,6 +352,7 @@ main(void)
 	test_files_that_two_wake();
 	test_memory_that_is_not_ours();
 	test_audit_drops_impossible_entries();
+	test_impossible_entries_before_the_audit();
 	test_numbers_written_over();
 	test_audit_leaves_no_pin();
 	test_health_starts_over();
