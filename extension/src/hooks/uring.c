@@ -34,9 +34,8 @@
  * An entry that is not a read could change a file unseen.  The server submits
  * none; if it ever does, the cache goes offline first.
  *
- * The layout of struct io_uring is part of liburing's binary interface: the
- * server accesses it by inline code.  A ring that does not look like that is
- * left alone, and the cache goes offline, too.
+ * A ring that does not look like liburing's (uring_ring.h) is left alone, and
+ * the cache goes offline, too.
  *
  * Locking: none.  A handle is written by its owner before the kernel has the
  * entry, and read by the holder of the server's lock on the ring.  The same
@@ -64,47 +63,8 @@
 #include "hooks/paths.h"
 #include "hooks/request.h"
 #include "hooks/runtime.h"
+#include "hooks/uring_ring.h"
 #include "settings.h"
-
-/* liburing 2's struct io_uring, as far as it is needed. */
-typedef struct Ring
-{
-	struct
-	{
-		unsigned *head;
-		unsigned *tail;
-		unsigned *mask;
-		unsigned *entries;
-		unsigned *flags;
-		unsigned *dropped;
-		unsigned *array;
-		struct io_uring_sqe *sqes;
-		unsigned staged_from;
-		unsigned staged_to;
-		size_t ring_size;
-		void *ring;
-		unsigned reserved[4];
-	} submission;
-	struct
-	{
-		unsigned *head;
-		unsigned *tail;
-		unsigned *mask;
-		unsigned *entries;
-		unsigned *flags;
-		unsigned *overflow;
-		struct io_uring_cqe *cqes;
-		size_t ring_size;
-		void *ring;
-		unsigned reserved[4];
-	} completion;
-	unsigned flags;
-	int fd;
-	unsigned features; /* of the kernel */
-} Ring;
-
-/* With these flags entries are larger, or of several sizes (Linux 6.18). */
-#define LARGE_ENTRIES (1U << 10 | 1U << 19)
 
 /* Staged entries that are worked on together. */
 #define BATCH 32
