@@ -439,6 +439,7 @@ begin(Staged *staged)
 	{
 		Request request = request_begin(&call, file, &run);
 
+		handle->file = file->file; /* its number may be known only now */
 		staged->bulk = run.bulk;
 		staged->wanted = request == REQUEST_WANTED && is_plain(staged->entry);
 		if (request == REQUEST_PAGE_CACHE)

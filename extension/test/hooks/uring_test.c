@@ -462,9 +462,9 @@ test_private_pages(void)
 
 /* ---- reads that are held ------------------------------------------------- */
 
-/* The first blocks of the file are on flash, which is slow, and not in it. */
+/* The first blocks of the file are on flash, which is slow. */
 static int
-flash_relation(uint32_t blocks)
+flash_relation_same(uint32_t blocks)
 {
 	int fd = cached_relation(PATH);
 	Page page;
@@ -476,9 +476,18 @@ flash_relation(uint32_t blocks)
 	}
 	if (fc_writer_flush(&runtime.cache, PATIENCE_NS) != FC_OK)
 		abort();
-	plant(PATH, 8, 'z');
 	memset(ended, 0, HANDLES * sizeof(*ended));
 	flash_is_slow = true;
+	return fd;
+}
+
+/* And the file has others, unseen. */
+static int
+flash_relation(uint32_t blocks)
+{
+	int fd = flash_relation_same(blocks);
+
+	plant(PATH, 8, 'z');
 	return fd;
 }
 
@@ -627,11 +636,17 @@ much_later(uint64_t ns)
 #define LONG_NS (LONG_MS * 1000000ULL)
 
 static void
-hold_block(int fd, uint32_t block)
+hold_by(unsigned handle, int fd, uint32_t block)
 {
-	stage_block(0, fd, block);
+	stage_block(handle, fd, block);
 	if (uring_submit(&ring) != 1)
 		abort();
+}
+
+static void
+hold_block(int fd, uint32_t block)
+{
+	hold_by(0, fd, block);
 }
 
 /* Finish the read that is held, much later; was it right? */
@@ -646,22 +661,28 @@ finish_late(int letter)
 	       ended[0] == FC_BLOCK_SIZE && page_is(&pages[0], letter);
 }
 
-/* In a child, since such a device is bypassed from then on. */
+/* Does a child find it so?  late_count is of reads that are its parent's. */
 static bool
-waits_little_for_late_flash(int fd)
+in_child(bool (*check)(int), int fd)
 {
 	pid_t child = fork();
 	int status;
 
 	if (child == 0)
 	{
-		late_count = 0; /* they are the parent's */
-		hold_block(fd, 1);
-		_exit(finish_late('a') && waits_ns > 0 && waits_ns <= LONG_NS / 50 ? 0
-		                                                                   : 1);
+		late_count = 0;
+		_exit(check(fd) ? 0 : 1);
 	}
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) &&
 	       WEXITSTATUS(status) == 0;
+}
+
+/* In a child, since such a device is bypassed from then on. */
+static bool
+waits_little_for_late_flash(int fd)
+{
+	hold_block(fd, 1);
+	return finish_late('a') && waits_ns > 0 && waits_ns <= LONG_NS / 50;
 }
 
 static void
@@ -673,7 +694,7 @@ test_held_for_long(void)
 	Page page = page_of('c');
 
 	setting_read_deadline_ms = LONG_MS;
-	OK(waits_little_for_late_flash(fd),
+	OK(in_child(waits_little_for_late_flash, fd),
 	   "what flash was to have fetched long ago is not waited for much longer");
 
 	hold_block(fd, 0);
@@ -692,6 +713,12 @@ test_held_for_long(void)
 	OK(finish_late('c') && waits_ns > LONG_NS / 2,
 	   "URING_AGAIN: and so has a block that flash must fetch again");
 	fc_test_now_ns = 0;
+
+	server_close(fd);
+	server_close(flash_relation_same(2));
+	fd = server_open(PATH, O_RDWR);
+	OK(in_child(waits_little_for_late_flash, fd),
+	   "nor is it if the descriptor is read for the first time");
 
 	setting_read_deadline_ms = deadline_ms;
 	flash_is_slow = false;
