@@ -545,6 +545,32 @@ may_hold(const Ring *ring)
 	       (ring->features & FEATURES_TO_HOLD) == FEATURES_TO_HOLD;
 }
 
+/* The oldest read that this process holds and no other has finished. */
+static Handle *
+own_held(int64_t *number_out)
+{
+	for (; held_count > 0; held_count--)
+	{
+		Handle *handle = &shared->handle[held[held_first]];
+
+		*number_out = held[held_first];
+		if (atomic_load(&handle->held_by) == (uintptr_t) own_ring)
+			return handle;
+		held_first = (held_first + 1) % HELD_MAX;
+	}
+	return NULL;
+}
+
+/* May this process hold one more? */
+static bool
+has_room(void)
+{
+	int64_t number;
+
+	FC_ASSERT(held_count <= HELD_MAX);
+	return own_held(&number) == NULL || held_count < HELD_MAX;
+}
+
 /*
  * Hold the read of a block that flash is fetching, so that this process can do
  * something else meanwhile.
@@ -557,8 +583,8 @@ hold(const Ring *ring, const Staged *staged)
 	uint32_t block = (uint32_t) (entry->off / FC_BLOCK_SIZE);
 
 	FC_ASSERT(staged->wanted && staged->number >= 0);
-	if (!may_hold(ring) || held_count == HELD_MAX ||
-	    entry->opcode != IORING_OP_READ || entry->len != FC_BLOCK_SIZE ||
+	if (!may_hold(ring) || !has_room() || entry->opcode != IORING_OP_READ ||
+	    entry->len != FC_BLOCK_SIZE ||
 	    !page_shared((const char *) (uintptr_t) entry->addr) ||
 	    !fc_read_begin(&runtime.cache, &staged->file->file, block))
 		return false;
@@ -578,23 +604,6 @@ hold(const Ring *ring, const Staged *staged)
 	/* From here on, another process may finish it. */
 	atomic_store(&handle->held_by, (uintptr_t) ring);
 	return true;
-}
-
-/* The oldest read that this process holds and no other has finished. */
-static Handle *
-own_held(int64_t *number_out)
-{
-	while (held_count > 0)
-	{
-		Handle *handle = &shared->handle[held[held_first]];
-
-		*number_out = held[held_first];
-		held_first = (held_first + 1) % HELD_MAX;
-		held_count--;
-		if (atomic_load(&handle->held_by) == (uintptr_t) own_ring)
-			return handle;
-	}
-	return NULL;
 }
 
 /* A read that another process's ring holds. */

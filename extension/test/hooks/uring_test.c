@@ -49,7 +49,7 @@ struct io_uring
 };
 
 #define ENTRIES 8
-#define HANDLES 16
+#define HANDLES 32
 #define DATA    1000 /* the content of the entry of handle 0 */
 
 static struct io_uring ring;
@@ -805,6 +805,42 @@ test_held_by_another(void)
 	server_close(fd);
 }
 
+/* End all reads that are under way: a control leaves some. */
+static void
+end_all(void)
+{
+	struct __kernel_timespec soon = { .tv_nsec = 1 };
+	struct io_uring_cqe *cqe;
+
+	do
+	{
+		while (uring_peek_batch_cqe(&ring, &cqe, 1) > 0)
+			__atomic_store_n(ring.cq_head, *ring.cq_head + 1, __ATOMIC_RELEASE);
+	} while (uring_wait_cqes(&ring, &cqe, 1, &soon, NULL) == 0);
+	flash_is_slow = false;
+}
+
+/* Another process finishes all that one may hold. */
+static void
+test_held_by_many(void)
+{
+	int fd = flash_relation(2);
+	unsigned finished = 0;
+
+	for (unsigned i = 0; i < FC_AHEAD_BLOCKS_MAX; i++)
+		hold_by(i, fd, 1);
+	while (finished < FC_AHEAD_BLOCKS_MAX && wait_elsewhere(true) == 0 &&
+	       ended[finished] == FC_BLOCK_SIZE)
+		finished++;
+	waits_ns = 0;
+	hold_by(FC_AHEAD_BLOCKS_MAX, fd, 1);
+	OK(finished == FC_AHEAD_BLOCKS_MAX && waits_ns == 0 &&
+	       page_is(&pages[finished], '?'),
+	   "a process holds reads again once another one has finished its own");
+	end_all();
+	server_close(fd);
+}
+
 /* ---- what is not as it should be ----------------------------------------- */
 
 /* The number of our descriptor of /dev/null. */
@@ -912,6 +948,7 @@ main(void)
 	test_held_for_long();
 	test_not_held();
 	test_held_by_another();
+	test_held_by_many();
 	test_a_lost_descriptor();
 	test_what_is_not_known();
 	tear_down();
