@@ -39,8 +39,11 @@
  *
  * Locking: none.  A handle is written by its owner before the kernel has the
  * entry, and read by the holder of the server's lock on the ring.  The same
- * lock is held where reads are finished; nevertheless each is claimed by one
- * exchange.
+ * lock is held where reads are finished.
+ *
+ * A signal handler may end the process while it finishes a held read.  So the
+ * read is claimed only when its blocks are there; until then, the next holder
+ * of the lock finishes it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -709,6 +712,22 @@ finish_own(const Handle *handle)
 	return got < 0 ? -errno : (int) got;
 }
 
+/*
+ * From here on no other process finishes the read.  When the server knows that
+ * it has ended, its owner may use the handle again.
+ */
+static void
+claim(uint64_t user_data)
+{
+	int64_t number;
+	Handle *handle = handle_of(user_data, &number);
+
+	FC_ASSERT(handle != NULL && atomic_load(&handle->held_by) != 0);
+	forget(handle, number);
+	atomic_store(&handle->held_by, 0);
+	atomic_fetch_sub(&shared->held, 1);
+}
+
 /* Finish one of the reads that this ring holds; false if there is none. */
 static bool
 finish_one(const Ring *ring)
@@ -716,19 +735,13 @@ finish_one(const Ring *ring)
 	int64_t number = -1;
 	Handle *handle =
 		ring == own_ring ? own_held(&number) : held_by(ring, &number);
-	uint64_t user_data;
 	int result;
 
-	if (handle == NULL || atomic_exchange(&handle->held_by, 0) == 0)
+	if (handle == NULL)
 		return false;
 	FC_ASSERT(number >= 0 && number < server.handles);
-	atomic_fetch_sub(&shared->held, 1);
 	result = ring == own_ring ? finish_own(handle) : finish_of_another(handle);
-
-	/* Before complete(): after that its owner may use the handle again. */
-	user_data = handle->user_data;
-	forget(handle, number);
-	server.complete(user_data, result);
+	server.complete(handle->user_data, result, claim);
 	return true;
 }
 

@@ -26,8 +26,12 @@ typedef struct UringServer
 	 * End the read of the handle that an entry carried, as if its completion
 	 * were reaped: with so many bytes, or an error's negative number.  Called
 	 * from within uring_wait_cqes().  NULL: the server cannot.
+	 *
+	 * It calls claim() first, once a signal handler can no longer end the
+	 * process alone: after claim(), no other process would finish the read.
 	 */
-	void (*complete)(uint64_t user_data, int result);
+	void (*complete)(uint64_t user_data, int result,
+	                 void (*claim)(uint64_t user_data));
 } UringServer;
 
 /*

@@ -235,7 +235,8 @@ compat_worker_listed(const char *name)
 #define compat_leader_number  (&ParallelLeaderBackendId)
 #endif
 
-typedef void CompatAioEnd(uint64 user_data, int result);
+typedef void CompatAioEnd(uint64 user_data, int result,
+                          void (*claim)(uint64 user_data));
 
 /*
  * Since 18 an I/O worker may read for another process.  The handle that it is
@@ -274,14 +275,15 @@ compat_aio_handle_number(uint64 user_data)
 #pragma weak pgaio_io_process_completion
 
 static inline void
-compat_aio_end(uint64 user_data, int result)
+compat_aio_end(uint64 user_data, int result, void (*claim)(uint64 user_data))
 {
 	PgAioHandle *handle = (PgAioHandle *) (uintptr_t) user_data;
 
-	if (handle->state != PGAIO_HS_SUBMITTED)
-		return;
+	/* From here on, a handler that ends this process restarts the server. */
 	START_CRIT_SECTION();
-	pgaio_io_process_completion(handle, result);
+	claim(user_data);
+	if (handle->state == PGAIO_HS_SUBMITTED)
+		pgaio_io_process_completion(handle, result);
 	END_CRIT_SECTION();
 }
 

@@ -75,6 +75,9 @@ extern uint64_t fc_test_now_ns;
 /* How long the reader would wait for flash; 0: it has not waited. */
 static uint64_t waits_ns;
 
+/* Called when the reader would wait for flash next. */
+static void (*at_wait)(void);
+
 static long
 call_kernel(long number, ...)
 {
@@ -123,6 +126,8 @@ aio_call(long number, va_list arguments, long *result_out)
 
 		waits_ns = (uint64_t) limit->tv_sec * 1000000000ULL +
 		           (uint64_t) limit->tv_nsec;
+		if (at_wait != NULL)
+			at_wait();
 		begin_late(a[0]);
 	}
 	*result_out = call_kernel(number, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -233,8 +238,9 @@ shared_pages(size_t *size_out)
 }
 
 static void
-complete(uint64_t user_data, int result)
+complete(uint64_t user_data, int result, void (*claim)(uint64_t user_data))
 {
+	claim(user_data);
 	ended[user_data - DATA] = result;
 }
 
@@ -841,6 +847,66 @@ test_held_by_many(void)
 	server_close(fd);
 }
 
+static void
+exit_now(void)
+{
+	_exit(0);
+}
+
+static bool
+exits_while_it_waits(int fd)
+{
+	struct io_uring_cqe *cqe;
+
+	(void) fd;
+	at_wait = exit_now;
+	(void) uring_wait_cqes(&ring, &cqe, 1, NULL, NULL);
+	return false;
+}
+
+/* As the server does in a process that ends. */
+static void
+wait_and_exit(void)
+{
+	struct __kernel_timespec limit = { .tv_nsec = 1 };
+	struct io_uring_cqe *cqe;
+
+	at_wait = NULL;
+	_exit(uring_wait_cqes(&ring, &cqe, 1, &limit, NULL) == 0 &&
+	              ended[0] == FC_BLOCK_SIZE && page_is(&pages[0], 'z')
+	          ? 0
+	          : 1);
+}
+
+static bool
+waits_when_it_exits(int fd)
+{
+	struct io_uring_cqe *cqe;
+
+	(void) fd;
+	at_wait = wait_and_exit;
+	(void) uring_wait_cqes(&ring, &cqe, 1, NULL, NULL);
+	return false;
+}
+
+/* A signal handler ends the process that is finishing a read. */
+static void
+test_held_and_left(void)
+{
+	int fd = flash_relation(2);
+
+	hold_block(fd, 1);
+	OK(in_child(exits_while_it_waits, fd) && wait_elsewhere(true) == 0 &&
+	       ended[0] == FC_BLOCK_SIZE && page_is(&pages[0], 'z'),
+	   "what a process has not finished when it exits, another one finishes");
+	ended[0] = 0;
+	hold_block(fd, 1);
+	OK(in_child(waits_when_it_exits, fd) && wait_elsewhere(true) == -EINTR,
+	   "or the process itself, since the server makes it wait for its reads");
+	end_all();
+	server_close(fd);
+}
+
 /* ---- what is not as it should be ----------------------------------------- */
 
 /* The number of our descriptor of /dev/null. */
@@ -949,6 +1015,7 @@ main(void)
 	test_not_held();
 	test_held_by_another();
 	test_held_by_many();
+	test_held_and_left();
 	test_a_lost_descriptor();
 	test_what_is_not_known();
 	tear_down();
