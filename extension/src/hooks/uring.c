@@ -191,6 +191,15 @@ is_null_device(int fd)
 	       found.st_rdev == makedev(1, 3);
 }
 
+/* If our descriptor was closed, its number may refer to a file now. */
+static bool
+has_null_device(void)
+{
+	if (null_fd < 0)
+		null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	return is_null_device(null_fd);
+}
+
 bool
 uring_prepare(const char **culprit_out)
 {
@@ -200,9 +209,7 @@ uring_prepare(const char **culprit_out)
 	    !find_function("io_uring_wait_cqes", &real_wait, culprit_out))
 		return false;
 	*culprit_out = "/dev/null";
-	if (null_fd < 0)
-		null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	return is_null_device(null_fd);
+	return has_null_device();
 }
 
 void
@@ -625,32 +632,44 @@ held_by(const Ring *ring, int64_t *number_out)
 	return NULL;
 }
 
+/* Open the file; return its descriptor, or an error's negative number. */
+static int
+open_file(const FcFile *file)
+{
+	char path[PATHS_MAX];
+	int error;
+	int fd;
+
+	paths_of_file(&runtime.root, file->id, path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	error = errno;
+	if ((error != EMFILE && error != ENFILE) || !is_null_device(null_fd))
+		return -error;
+
+	/* Close ours: no more hits are better than a read that fails. */
+	close(null_fd);
+	null_fd = -1;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 ? fd : -errno;
+}
+
 /* Read it from its file, which this process may not have open. */
 static int
 finish_of_another(const Handle *handle)
 {
-	char path[PATHS_MAX];
+	int fd = open_file(&handle->file);
 	int result;
-	int fd;
 
-	paths_of_file(&runtime.root, handle->file.id, path);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && (errno == EMFILE || errno == ENFILE) && null_fd >= 0)
-	{
-		/* Close ours: no more hits are better than a read that fails. */
-		close(null_fd);
-		null_fd = -1;
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
 	if (fd < 0)
-		return -errno;
+		return fd;
 	result = (int) pread(fd, handle->page, FC_BLOCK_SIZE,
 	                     (off_t) handle->block * FC_BLOCK_SIZE);
 	if (result < 0)
 		result = -errno;
 	close(fd);
-	if (null_fd < 0)
-		null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	(void) has_null_device(); /* as long as there is a descriptor for it */
 	count_read(handle, result, false);
 	return result;
 }
@@ -753,8 +772,7 @@ submit_reads(const Ring *ring, Staged staged[], unsigned count)
 	uint64_t deadline_ns = (uint64_t) setting_read_deadline_ms * 1000000;
 	uint64_t end_ns = fc_clock_ns() + deadline_ns;
 
-	/* If our descriptor was closed, its number may refer to a file now. */
-	if (count == 0 || !is_null_device(null_fd))
+	if (count == 0 || !has_null_device())
 		return;
 	if (count == 1 && staged->wanted && hold(ring, staged))
 		return;

@@ -753,11 +753,25 @@ test_not_held(void)
 	server_close(fd);
 }
 
+/* Take all descriptors that this process may have. */
+static void
+take_descriptors(void)
+{
+	struct rlimit few;
+
+	if (getrlimit(RLIMIT_NOFILE, &few) != 0)
+		abort();
+	few.rlim_cur = 64;
+	if (setrlimit(RLIMIT_NOFILE, &few) != 0)
+		abort();
+	while (dup(0) >= 0)
+		;
+}
+
 /* A process whose own ring is another one waits for this one. */
 static int
 wait_elsewhere(bool may_open)
 {
-	static const struct rlimit few = { .rlim_cur = 64, .rlim_max = 64 };
 	struct io_uring *its = malloc(sizeof(*its));
 	struct io_uring_cqe *cqe;
 	pid_t child = fork();
@@ -778,10 +792,8 @@ wait_elsewhere(bool may_open)
 		while (uring_peek_batch_cqe(&ring, &cqe, 1) == 0)
 			;
 		__atomic_store_n(ring.cq_head, *ring.cq_head + 1, __ATOMIC_RELEASE);
-		if (!may_open && setrlimit(RLIMIT_NOFILE, &few) != 0)
-			abort();
-		while (!may_open && dup(0) >= 0)
-			;
+		if (!may_open)
+			take_descriptors();
 		_exit(-uring_wait_cqes(&ring, &cqe, 1, NULL, NULL));
 	}
 	if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
@@ -947,6 +959,75 @@ test_a_lost_descriptor(void)
 	server_close(fd);
 }
 
+/* So that what is held must be read by the name of its file. */
+static void
+replace_descriptor(int fd)
+{
+	server_close(fd);
+	if (server_open("base/5/16385", O_RDWR) != fd)
+		abort();
+}
+
+/* A file has the number of our descriptor, and there is no other. */
+static bool
+leaves_a_victim(int fd)
+{
+	int null = null_descriptor();
+	int victim = open("victim", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	struct io_uring_cqe *cqe;
+	struct stat wanted;
+	struct stat found;
+
+	replace_descriptor(fd);
+	if (dup2(victim, null) < 0 || fstat(victim, &wanted) != 0)
+		abort();
+	take_descriptors();
+	return uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0 &&
+	       ended[0] == -EMFILE && fstat(null, &found) == 0 &&
+	       found.st_ino == wanted.st_ino;
+}
+
+/* Our descriptor is given up, in vain; then there are enough again. */
+static bool
+opens_it_again(int fd)
+{
+	uint64_t hits = counter(FC_COUNT_hits);
+	struct io_uring_cqe *cqe;
+	struct rlimit many;
+
+	replace_descriptor(fd);
+	if (rename("base/5", "away") != 0)
+		abort();
+	take_descriptors();
+	if (uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) != 0 ||
+	    ended[0] != -ENOENT || rename("away", "base/5") != 0 ||
+	    getrlimit(RLIMIT_NOFILE, &many) != 0)
+		return false;
+	many.rlim_cur = many.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &many) != 0)
+		abort();
+	flash_is_slow = false;
+	ring.features = 0; /* so that nothing is held */
+	fd = server_open(PATH, O_RDWR);
+	return read_by_ring(fd, 0) == FC_BLOCK_SIZE && page_is(&pages[0], 'a') &&
+	       counter(FC_COUNT_hits) == hits + 1;
+}
+
+static void
+test_no_descriptors(void)
+{
+	int fd = flash_relation_same(2);
+
+	plant("base/5/16385", 8, 'x');
+	hold_block(fd, 1);
+	OK(in_child(leaves_a_victim, fd),
+	   "no file is closed that has taken our descriptor's number");
+	hold_block(fd, 1);
+	OK(in_child(opens_it_again, fd), "our descriptor is opened again");
+	flash_is_slow = false;
+	server_close(fd);
+}
+
 static bool
 submits_a_write(void)
 {
@@ -1017,6 +1098,7 @@ main(void)
 	test_held_by_many();
 	test_held_and_left();
 	test_a_lost_descriptor();
+	test_no_descriptors();
 	test_what_is_not_known();
 	tear_down();
 	return tap_done();
