@@ -44,6 +44,15 @@ fc_health_state(const FcShared *shared, uint32_t device)
 	return (FcDeviceState) atomic_load(&shared->health[device].state);
 }
 
+/* May a request to it be waited for? */
+static inline bool
+fc_health_answers(const FcShared *shared, uint32_t device)
+{
+	FcDeviceState state = fc_health_state(shared, device);
+
+	return state == FC_DEVICE_IN_SERVICE || state == FC_DEVICE_SLOW;
+}
+
 /* Is it bypassed for a while? */
 static inline bool
 fc_health_bypassed(FcDeviceState state)

@@ -212,9 +212,7 @@ all_answer(const FcShared *shared)
 {
 	for (uint32_t i = 0; i < shared->device_count; i++)
 	{
-		FcDeviceState state = fc_health_state(shared, i);
-
-		if (state != FC_DEVICE_IN_SERVICE && state != FC_DEVICE_SLOW)
+		if (!fc_health_answers(shared, i))
 			return false;
 	}
 	return true;

@@ -1,14 +1,17 @@
 /*
  * probe.c
- *		Probing whether a device that is not in use answers.
+ *		Probing whether a device answers.
  *
  * A probe is the read of one slot, with a cached block if one is found soon,
  * because a file system may answer on its own for a slot that was never
  * written.  The bytes are ignored.  Each device has one probe and one page, so
  * a device that hangs delays its own probe and nothing else.
  *
- * The housekeeping process uses this.  It maps the pages at its first probe; a
- * child finds zeros instead, as with the reader (reader.c).
+ * The housekeeping process uses this, for devices that are not in use.  So does
+ * the last process of a server, for those that are: what it writes then is
+ * written by plain calls, which would not return from a device that hangs.  A
+ * process maps the pages at its first probe; a child finds zeros instead, as
+ * with the reader (reader.c).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -17,7 +20,9 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "fcache/housekeeping.h"
 #include "geometry.h"
+#include "health.h"
 #include "index.h"
 #include "queue.h"
 
@@ -152,6 +157,27 @@ fc_probe_collect(FcCache *cache, unsigned new_ones, uint64_t timeout_ns,
 		count = collect_some(cache, timeout_ns - waited, done);
 		waited = fc_clock_ns() - begin;
 	}
+}
+
+static void
+ignore(FcCache *cache, uint32_t device, uint64_t ns, FcOutcome outcome)
+{
+	FC_ASSERT(device < cache->shared->device_count);
+	(void) ns;
+	(void) outcome;
+}
+
+bool
+fc_probe_all(FcCache *cache, uint64_t timeout_ns)
+{
+	unsigned begun = 0;
+
+	FC_ASSERT(cache->shared->device_count <= FC_DEVICES_MAX);
+	for (uint32_t i = 0; i < cache->shared->device_count; i++)
+		if (fc_health_answers(cache->shared, i))
+			begun += fc_probe_begin(cache, i);
+	fc_probe_collect(cache, begun, timeout_ns, ignore);
+	return cache->prober == NULL || cache->prober->queue.in_flight == 0;
 }
 
 void

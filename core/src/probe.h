@@ -1,6 +1,6 @@
 /*
  * probe.h
- *		Probing whether a device that is not in use answers.
+ *		Probing whether a device answers.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -345,14 +345,12 @@ fc_wear_begin(FcCache *cache, uint64_t bytes_per_day)
 			(void) write_now(cache, i, false);
 }
 
-/* May a request to it be waited for? */
 static bool
 answers(const FcCache *cache, uint32_t device)
 {
-	FcDeviceState state = fc_health_state(cache->shared, device);
-
+	FC_ASSERT(device < cache->shared->device_count);
 	return cache->devices[device].fd >= 0 &&
-	       (state == FC_DEVICE_IN_SERVICE || state == FC_DEVICE_SLOW);
+	       fc_health_answers(cache->shared, device);
 }
 
 void

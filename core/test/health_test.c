@@ -292,6 +292,19 @@ test_stall(void)
 	end();
 }
 
+static void
+test_probes(void)
+{
+	begin();
+	OK(fc_probe_all(&keeper, SECOND), "a host that ends finds that all answer");
+	stall();
+	fc_test_tick_ns = 10 * MS;
+	OK(!fc_probe_all(&keeper, SECOND),
+	   "and that one hangs which nobody has used since");
+	fc_test_tick_ns = 0;
+	end();
+}
+
 /*
  * Blocks that were changed while their device was bypassed: how many are stale?
  */
@@ -566,6 +579,7 @@ int
 main(void)
 {
 	test_stall();
+	test_probes();
 	test_changes();
 	test_patience();
 	test_busy_machine();

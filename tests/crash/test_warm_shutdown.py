@@ -224,6 +224,20 @@ def test_a_device_that_hangs_at_the_end_delays_it_by_seconds(
     assert read_table(cached).digest == digest
     assert_true(cached)
 
+    # The same if nothing is left to write, and nobody has used it since it hangs.
+    with cached.server.connect() as session:
+        session.autocommit = True
+        session.execute("checkpoint")
+    assert eventually(lambda: cached.view()["staging_used"] == 0)
+    cached.emulator.stall("flash", seconds=HANGS_S)
+    cached.server.stop()
+    cached.emulator.stall("flash", seconds=0)
+    said = cached.server.log_text(since_start=True)
+    assert "the map of the cache is not saved: flash does not answer" in said
+    assert "database system is shut down" in said, "it was not killed"
+    assert start_again(cached).startswith("warm: its memory")
+    assert_true(cached)
+
 
 def stands_still(pid: int) -> bool:
     """Say whether a process is not writing to a file at present."""

@@ -147,6 +147,13 @@ extern void fc_devices_info(const FcCache *cache, uint32_t number,
  */
 extern unsigned fc_bypass_check(FcCache *cache);
 
+/*
+ * Does each device that is in use answer a read within this time?  For the last
+ * process of a host, before calls that wait without a limit.  Without AIO and
+ * direct I/O, so does this one.
+ */
+extern FC_MUST_CHECK bool fc_probe_all(FcCache *cache, uint64_t timeout_ns);
+
 /* ---- write budget ------------------------------------------------------ */
 
 /*

@@ -56,12 +56,16 @@
 #include "bridge/bridge_pages.h"
 #include "bridge/bridge_restart.h"
 #include "broken.h"
+#include "fcache/housekeeping.h"
 #include "fcache/writer.h"
 #include "hooks/runtime.h"
 #include "hooks/volume.h"
 #include "settings.h"
 
-/* To write some hundred blocks; a device that takes longer has stalled. */
+/*
+ * To read a block, or to write some hundred; a device that takes longer has
+ * stalled.
+ */
 #define FLUSH_NS 5000000000ULL
 
 /* No living process holds the lock for this long. */
@@ -447,7 +451,8 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		 * Record the wear in any case, unless the device hangs: waiting would
 		 * not end.
 		 */
-		if (in_order && fc_writer_flush(cache, FLUSH_NS) == FC_OK)
+		if (in_order && fc_probe_all(cache, FLUSH_NS) &&
+		    fc_writer_flush(cache, FLUSH_NS) == FC_OK)
 			fc_wear_end(cache);
 		return;
 	}
@@ -473,9 +478,15 @@ bridge_restart_end(FcCache *cache, bool in_order)
 
 	/*
 	 * The writer ended before the last checkpoint, so the last blocks of that
-	 * are still staged.  If the device does not accept them, saving the map
-	 * would wait forever.
+	 * are still staged.  If the device does not accept them, or does not answer
+	 * at all, saving the map would wait forever.
 	 */
+	if (!fc_probe_all(cache, FLUSH_NS))
+	{
+		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: "
+		                     "flash does not answer")));
+		return;
+	}
 	if (fc_mode(cache, NULL) != FC_OFFLINE &&
 	    fc_writer_flush(cache, FLUSH_NS) != FC_OK)
 	{
