@@ -53,7 +53,7 @@ help:
 	@echo 'make example-report  write docs/examples/: a report and a comparison, in eight minutes'
 	@echo 'make predictions     write the predictions of tests and docs/guide/advise.md, from runs in out/ (RUNS="DIR ...")'
 	@echo 'make images          write docs/images/: the live page under a small load, the heads of reports (2 minutes)'
-	@echo 'make test            all tests, on every available PostgreSQL from 15 to 19 (PG=17: that one)'
+	@echo 'make test            all tests on PostgreSQL 18, and parts on 15, 16, 17 and 19 (PG=17: all on that one)'
 	@echo 'make build           core, emulator, extension and the pgflash command'
 	@echo 'make install         install the extension into your server (sudo, PG_CONFIG=/usr/bin/pg_config)'
 	@echo 'make uninstall       remove it (sudo, PG_CONFIG=/usr/bin/pg_config)'

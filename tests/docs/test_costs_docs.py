@@ -47,6 +47,11 @@ def test_what_the_measuring_costs() -> None:
     assert row.startswith(f"{min(at_ten):.2f} to {max(at_ten):.2f} % of a core")
     snapshot = found(r"^│ 10,000 +│ 200 +│ ([\d.]+)", "snapshots.txt")
     assert ROWS["a snapshot of a server with 10,000 relations"].startswith(f"{snapshot} ms")
+    statement = ROWS["following a statement that looks up a row"]
+    for protocol, words in (("prepared", "prepared"), ("simple", "by the simple protocol")):
+        added = found(rf"^│ {protocol} +│ none, top .*\+([\d.]+)%", "statements.txt")
+        assert f"{added} % " in statement
+        assert words in statement
     for row in kept("live.json")["percent"]:
         if row["page"] == "/" and row["viewers"]:
             viewers = "one viewer, 8,000 relations" if row["viewers"] == 1 else "twenty viewers"
@@ -64,12 +69,21 @@ def test_what_the_cache_costs() -> None:
     hit = found(r"^whole hit / plain pread +([\d.]+)", "core.txt")
     assert ROWS["a hit, compared with a read of the same bytes from memory"].startswith(hit)
     reads = kept("reads.json")["majors"]
-    for title, name in (
-        ("a read that misses, median (emulated array)", "p50"),
-        ("a read that misses, 99th percentile", "p99"),
+    for major, title, name in (
+        ("18", "a read that misses, median (emulated array)", "p50"),
+        ("18", "a read that misses, 99th percentile", "p99"),
+        ("15", "a read that misses on PostgreSQL 15, median (emulated array)", "p50"),
+        ("15", "a read that misses on PostgreSQL 15, 99th percentile", "p99"),
     ):
-        with_cache, without = (reads["18"][f"miss_{name}_{one}_ms"] for one in ("with", "without"))
+        with_cache, without = (reads[major][f"miss_{name}_{one}_ms"] for one in ("with", "without"))
         assert ROWS[title].startswith(f"{with_cache:.2f} ms, without the cache {without:.2f} ms")
+    single, bitmap = re.findall(
+        r"^│ (?:misses, io_uring|the same, bitmap).*misses_without +│ ([\d.]+)",
+        (RESULTS / "uring.txt").read_text(),
+        re.M,
+    )
+    row = ROWS["reads that miss with `io_method = io_uring` (disk of `/var/tmp`)"]
+    assert row.startswith(f"{single} of the speed without pgflash; bitmap scans {bitmap} |")
     ratios = {
         major: reads[major]["cold_scan_with_mb_s"] / reads[major]["cold_scan_without_mb_s"]
         for major in ("18", "15")

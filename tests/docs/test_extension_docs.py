@@ -21,6 +21,22 @@ def test_every_function_for_people_is_documented() -> None:
             assert f"### {name}(" in VIEWS
 
 
+def test_the_rights_of_functions_are_those_that_are_granted() -> None:
+    sections = re.findall(r"^### (\w+)\((.*?)(?=^###? |\Z)", VIEWS, re.M | re.S)
+    granted = set(re.findall(r"GRANT EXECUTE ON FUNCTION (\w+)\(.*\) TO pg_monitor", SQL))
+    said = {name for name, text in sections if "`pg_monitor` may call it" in " ".join(text.split())}
+    assert said == granted & {name for name, _ in sections}
+    introduction = VIEWS.partition("\n## ")[0]
+    for name in re.findall(r"GRANT SELECT ON (\w+) TO PUBLIC", SQL):
+        assert name == "pgflash_cache_policies" or f"`{name}`" in introduction
+
+
+def test_every_table_and_view_is_documented() -> None:
+    scripts = "".join((SOURCES / name).read_text() for name in (*SCRIPTS, "from-0.1.sql"))
+    for name in re.findall(r"CREATE (?:UNLOGGED )?(?:TABLE|VIEW) (\w+)", scripts):
+        assert f"\n## {name}\n" in VIEWS
+
+
 def test_a_release_has_one_version() -> None:
     (heading,) = re.findall(r"\A# Changelog\n\n## (\S+)", (REPOSITORY / "CHANGELOG.md").read_text())
     assert heading.rstrip(",") == pgflash.__version__
