@@ -1391,7 +1391,7 @@ COMMENT ON COLUMN pgflash_statements.userid IS
 COMMENT ON COLUMN pgflash_statements.dbid IS
 	'OID of the database.';
 COMMENT ON COLUMN pgflash_statements.toplevel IS
-	'Whether a client sent it; false: it ran inside another one, which has these numbers, too.';
+	'True if a client sent it. False if it ran inside another statement, whose row includes these numbers.';
 COMMENT ON COLUMN pgflash_statements.queryid IS
 	'Identifier of the query. Null for another user''s, without the rights of pg_read_all_stats.';
 COMMENT ON COLUMN pgflash_statements.calls IS

@@ -117,8 +117,8 @@ def list_command(*, form: str) -> None:
 @click.option(
     "--read-iops",
     type=click.IntRange(min=1),
-    help="Let a volume on --hdd take its place, whose reads the kernel limits to so many a second, "
-    "as a cloud volume's are (as root).",
+    help="Create a volume in the --hdd folder and limit it to this many reads per second, like a "
+    "cloud volume. Needs root.",
 )
 @click.option(
     "--memory",

@@ -308,7 +308,7 @@ complete -c pgflash -n '__pgflash_at pgflash lab run' -l resume -x -d 'Resume th
 complete -c pgflash -n '__pgflash_at pgflash lab run' -l pg-config -x -a '(__fish_complete_path)' -d 'Use this PostgreSQL instead of the embedded one.'
 complete -c pgflash -n '__pgflash_at pgflash lab run' -l hdd -x -a '(__fish_complete_path)' -d 'A folder on the real array.'
 complete -c pgflash -n '__pgflash_at pgflash lab run' -l flash -x -a '(__fish_complete_path)' -d 'A folder on the real flash.'
-complete -c pgflash -n '__pgflash_at pgflash lab run' -l read-iops -x -d 'Let a volume on --hdd take its place, whose reads the kernel limits to so many a second, as a cloud volume\'s are (as root).'
+complete -c pgflash -n '__pgflash_at pgflash lab run' -l read-iops -x -d 'Create a volume in the --hdd folder and limit it to this many reads per second, like a cloud volume. Needs root.'
 complete -c pgflash -n '__pgflash_at pgflash lab run' -l memory -x -d 'Memory of the whole run with --read-iops, page cache included (default: 2GB).'
 complete -c pgflash -n '__pgflash_at pgflash lab run' -l out -x -a '(__fish_complete_directories)' -d 'Folder for this run (default: one in the store).'
 complete -c pgflash -n '__pgflash_at pgflash lab run' -l store -x -a '(__fish_complete_directories)' -d 'Folder for runs and loaded databases.'
