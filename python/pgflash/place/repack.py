@@ -5,6 +5,13 @@ pg_repack copies the table, keeps the copy up to date with a trigger, and swaps 
 lock.  It is told never to end another session (--no-kill-backend).  If we are killed, it is
 interrupted and cleans up.  If pg_repack itself is killed, it leaves a trigger, which slows every
 write, and a log table; clean_up() removes them before the next move.
+
+pg_repack works as a superuser, and its copy belongs to that superuser.  So what the table's
+definition calls is called as superuser: by the indexes on the copy, and for ranges (subtype_diff)
+even without an expression.  Its search_path ends with public, where others could plant an operator
+that fits better than the catalog's.  So it is not used if any of this belongs to somebody who is
+not a superuser.  The owner may change the indexes until pg_repack has locked the table.  It then
+remembers their definitions, and we look again before it builds any of them.
 """
 
 import ctypes
@@ -14,20 +21,48 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
+from contextlib import closing
 from pathlib import Path
 
 from psycopg import sql
 
-from pgflash.place.cluster import Cluster
+from pgflash.place.cluster import Cluster, said_no
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
 from pgflash.place.names import quote_name
 from pgflash.place.relations import Relation
+from pgflash.session import Connection
 
 _PR_SET_PDEATHSIG = 1
 
 #: Objects that repack_drop() removes: log table, key type, trigger, copy.
 _ALL_OBJECTS = 4
+
+#: How often to ask whether pg_repack has begun.
+_LOOK_S = 0.1
+
+#: The catalog's own objects are nobody's dependencies.  An enumeration calls nothing.
+_CODE_OF_OTHERS = """
+with code (kind, id, owner, namespace) as (
+    select 'pg_proc'::regclass, oid, proowner, pronamespace from pg_proc
+    union all select 'pg_operator'::regclass, oid, oprowner, oprnamespace from pg_operator
+    union all select 'pg_opclass'::regclass, oid, opcowner, 0 from pg_opclass
+    union all select 'pg_type'::regclass, oid, typowner, 0 from pg_type where typtype <> 'e')
+select pg_describe_object(code.kind, code.id, 0), r.rolname
+  from code join pg_roles r on r.oid = code.owner and not r.rolsuper
+ where code.namespace = (select oid from pg_namespace where nspname = 'public')
+    or exists (select from pg_depend d
+        where d.refclassid = code.kind and d.refobjid = code.id and d.classid = 'pg_class'::regclass
+          and (d.objid = %s or d.objid in (select indexrelid from pg_index where indrelid = %s)))
+ limit 1
+"""
+
+#: Roles of the server itself have the members that count.
+_CREATES_IN_PUBLIC = """
+select r.rolname from pg_roles r join pg_namespace n on n.nspname = 'public'
+ where not r.rolsuper and r.oid >= 16384 and has_schema_privilege(r.oid, n.oid, 'create') limit 1
+"""
 
 _PACKAGED = "/usr/lib/postgresql/{major}/bin/pg_repack"
 
@@ -56,6 +91,19 @@ def why_not(cluster: Cluster, table: Relation, tablespace: str) -> str | None:
         database=table.database,
     ):
         return "it has no primary key, and pg_repack needs one"
+    return _why_unsafe(cluster, table)
+
+
+def _why_unsafe(cluster: Cluster, table: Relation) -> str | None:
+    """Return what pg_repack might call as superuser although it is not a superuser's, or None."""
+    for (role,) in cluster.rows(_CREATES_IN_PUBLIC, database=table.database):
+        return (
+            f'role "{role}" may create objects in schema public, and pg_repack, which is a '
+            f"superuser, could call them"
+        )
+    found = cluster.rows(_CODE_OF_OTHERS, table.oid, table.oid, database=table.database)
+    for what, role in found:
+        return f'pg_repack, which is a superuser, could call {what}, which belongs to role "{role}"'
     return None
 
 
@@ -73,19 +121,11 @@ def repack(
     environment = {**os.environ, "PGAPPNAME": "pgflash", "PGOPTIONS": options}
     if session.info.password:
         environment["PGPASSWORD"] = session.info.password
-    quoted = table.sql.as_string(session)
-    words = [
-        *(str(program), "--no-kill-backend", "--no-order", "--wait-timeout=60"),
-        *("--no-password", f"--table={quoted}"),
-        f"--tablespace={tablespace}",
-        *(["--moveidx"] if with_indexes else []),
-        *(f"--host={session.info.host}", f"--port={session.info.port}"),
-        *(f"--username={session.info.user}", f"--dbname={table.database}"),
-    ]
+    words = _words(program, session, table, tablespace, with_indexes=with_indexes)
     steps.at("pg_repack")
     # Write to a file: with a pipe that nobody reads any more, it would end before it has cleaned
     # up.
-    with tempfile.TemporaryFile("w+") as output:
+    with tempfile.TemporaryFile("w+") as output, closing(_hold_up(cluster, table)) as holding:
         process = subprocess.Popen(
             words,
             env=environment,
@@ -97,6 +137,8 @@ def repack(
             preexec_fn=_interrupt_with_parent,
         )
         try:
+            _refuse_changes(cluster, table, process)
+            holding.close()
             process.wait()
         except BaseException:
             process.send_signal(signal.SIGINT)
@@ -112,6 +154,45 @@ def repack(
         )
     if lines:
         steps.listener.note(f"pg_repack: {' '.join(lines[-2:])}")
+
+
+def _words(
+    program: Path, session: Connection, table: Relation, tablespace: str, *, with_indexes: bool
+) -> list[str]:
+    return [
+        *(str(program), "--no-kill-backend", "--no-order", "--wait-timeout=60"),
+        *("--no-password", f"--table={table.sql.as_string(session)}"),
+        f"--tablespace={tablespace}",
+        *(["--moveidx"] if with_indexes else []),
+        *(f"--host={session.info.host}", f"--port={session.info.port}"),
+        *(f"--username={session.info.user}", f"--dbname={table.database}"),
+    ]
+
+
+def _hold_up(cluster: Cluster, table: Relation) -> Connection:
+    """Return a session whose end lets pg_repack create its copy: it has one of the same name."""
+    session = cluster.fresh(table.database)
+    try:
+        with said_no("hold up pg_repack"):
+            session.execute("begin")
+            name = sql.Identifier("repack", f"table_{table.oid}")
+            session.execute(sql.SQL("create table {} ()").format(name))
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _refuse_changes(cluster: Cluster, table: Relation, process: "subprocess.Popen[bytes]") -> None:
+    """Wait until pg_repack knows the indexes, and refuse those that it must not build."""
+    while process.poll() is None and not _has_leftovers(cluster, table):
+        time.sleep(_LOOK_S)
+    reason = _why_unsafe(cluster, table)
+    if reason is not None:
+        raise PlaceError(
+            f"pg_repack must not move {table.title} any more: {reason}",
+            hint="The table is as it was. The next attempt takes a lock instead.",
+        )
 
 
 def clean_up(cluster: Cluster, table: Relation) -> None:

@@ -47,6 +47,34 @@ select c.relname, coalesce(spcname, 'pg_default') from pg_class c left join pg_t
     on t.oid = reltablespace where relname like 'large%' and relkind in ('r', 'i')
 """
 
+#: A role with a table of its own, and a function that makes its caller's role a superuser.
+TENANT = """
+create role tenant;
+create schema tenant authorization tenant;
+set role tenant;
+create type tenant.mood as enum ('glad', 'sad');
+create table tenant.box (id int primary key, n int, name varchar(10), mood tenant.mood);
+insert into tenant.box select n, n, n, 'sad' from generate_series(1, 10) n;
+create index box_name on tenant.box (lower(name)) where n > 3;
+create function tenant.g() returns void volatile language plpgsql as
+    $$begin if (select rolsuper from pg_roles where rolname = current_user)
+    then alter role tenant superuser; end if; end$$;
+create function tenant.f(n int) returns int immutable language plpgsql as
+    $$begin perform tenant.g(); return n; end$$;
+reset role
+"""
+TRAP = "create index box_f on tenant.box (tenant.f(n))"
+PREDICATE = "create index box_f on tenant.box (n) where tenant.f(n) > 5"
+RANGE = """
+create function tenant.gap(a int, b int) returns float8 immutable language plpgsql as
+    $$begin perform tenant.g(); return a - b; end$$;
+create type tenant.span as range (subtype = int, subtype_diff = tenant.gap);
+alter table tenant.box add s tenant.span;
+insert into tenant.box select n, n, n, 'sad', tenant.span(n, n + n % 9)
+  from generate_series(11, 3000) n;
+create index box_f on tenant.box using gist (s)
+"""
+
 MOVER = """
 import sys; from pathlib import Path
 from pgflash.place import Journal, apply_plan; from pgflash.place.journal import read_plan
@@ -281,3 +309,83 @@ def test_a_table_without_a_key_is_said_to_need_the_lock(placed: PlacedServer) ->
     path = placed.plan(move("pgbench_history", method="repack"), name="must")
     with pytest.raises(PlaceError, match="pg_repack cannot move"):
         placed.apply(path)
+
+
+@pytest.fixture
+def tenant(placed: PlacedServer) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """A session as a role that is not a superuser and owns a table."""
+    with placed.server.connect() as connection:
+        connection.execute(TENANT)
+        connection.execute("set role tenant")
+        yield connection
+        connection.execute("reset role")
+        connection.execute("drop owned by tenant cascade")
+        connection.execute("drop role tenant")
+
+
+def is_superuser(connection: psycopg.Connection[tuple[Any, ...]]) -> bool:
+    return connection.execute(
+        "select rolsuper from pg_roles where rolname = 'tenant'"
+    ).fetchone() == (True,)
+
+
+@pytest.mark.parametrize("trap", [TRAP, PREDICATE, RANGE])
+def test_an_owners_functions_are_not_called_as_superuser(
+    placed: PlacedServer, tenant: psycopg.Connection[tuple[Any, ...]], trap: str
+) -> None:
+    tenant.execute(trap)
+    path = placed.plan(move("tenant.box"), name="trap")
+    look = look_at(read_plan(path), placed.dsn)[0].look
+    states = {record.state for record in placed.apply(path).records}
+    assert not is_superuser(tenant)
+    assert states == {MoveState.DONE}
+    assert look is not None
+    assert 'which belongs to role "tenant"' in look.warnings[0]
+    path = placed.plan(move("tenant.box", method="repack"), name="must")
+    with pytest.raises(PlaceError, match=r"cannot move tenant\.box: .* is a superuser"):
+        placed.apply(path)
+
+
+def test_a_tables_harmless_definition_is_for_pg_repack(
+    placed: PlacedServer, tenant: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    path = placed.plan(move("tenant.box", method="repack"), name="harmless")
+    assert {record.state for record in placed.apply(path).records} == {MoveState.DONE}
+    placed.undo(path)
+    path = placed.plan(move("tenant.box", method="repack"), name="public")
+    with placed.server.connect() as connection:
+        connection.execute("grant create on schema public to tenant")
+        with pytest.raises(PlaceError, match='role "tenant" may create objects in schema public'):
+            placed.apply(path)
+        tenant.execute(
+            "create operator public.|| (function = int4pl, leftarg = int, rightarg = int)"
+        )
+        connection.execute("revoke create on schema public from tenant")
+        with pytest.raises(PlaceError, match="could call operator"):
+            placed.apply(path)
+
+
+def test_an_index_that_its_owner_creates_while_pg_repack_waits_is_not_built(
+    placed: PlacedServer, tenant: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    path = placed.plan(move("tenant.box"), name="late")
+    waiting = (
+        "select from pg_locks l join pg_stat_activity a using (pid) where not granted "
+        "and relation = 'tenant.box'::regclass and application_name = 'pgflash'"
+    )
+    with placed.server.connect(autocommit=False) as reader:
+        reader.execute("select from tenant.box")
+        mover = subprocess.Popen(
+            [sys.executable, "-c", MOVER, path, placed.dsn], stderr=subprocess.DEVNULL
+        )
+        assert eventually(lambda: tenant.execute(waiting).rowcount > 0)
+        tenant.execute(TRAP)
+        reader.rollback()
+    assert mover.wait(PATIENCE_S) != 0
+    assert not is_superuser(tenant)
+    record = read_plan(path).records[0]
+    assert record.state is MoveState.FAILED
+    assert "any more" in record.message
+    assert leftovers(placed) == []
+    assert {record.state for record in placed.apply(path).records} == {MoveState.DONE}
+    assert not is_superuser(tenant)
