@@ -363,6 +363,8 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     # A tenth of 1000 GB is to be free, and 40 are: the cache gives 60 back.
     ("over-provisioning", device(parts=("cache",), free_bytes=40 * GB), Outcome.NOTE,
      f"SET pgflash.cache_size = '{40 * 1024 - 1}MB'"),
+    ("over-provisioning", device(parts=("cache",), free_bytes=40 * GB, mount_point="/mnt/a;id"),
+     Outcome.NOTE, "fstrim '/mnt/a;id'"),
     ("discard", device(mount_options=("rw", "noatime", "discard")), Outcome.NOTE, "fstrim.timer"),
     ("noatime", device(mount_options=("rw",)), Outcome.WARNING, "remount,noatime /pg"),
     ("barriers", device(mount_options=("rw", "noatime", "nobarrier")), Outcome.CRITICAL,

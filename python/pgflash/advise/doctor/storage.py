@@ -7,6 +7,7 @@ requests, and its schedulers were `noop` and `deadline`.  Their successors are `
 setting for it.
 """
 
+import shlex
 from collections.abc import Iterator
 
 from pgflash.advise.doctor.lasting import set_disk, set_option, set_parameter, set_read_ahead
@@ -215,7 +216,7 @@ def spare(facts: DoctorFacts) -> Iterator[Diagnosis]:
             reason="A full drive has no erased blocks ready: writes wait until it has moved "
             "others, which wears it, too. A cache's writes are small and scattered.",
             source=CZUPRYNSKI,
-            commands=(*smaller, f"fstrim {device.mount_point}"),
+            commands=(*smaller, f"fstrim {shlex.quote(device.mount_point)}"),
         )
 
 
