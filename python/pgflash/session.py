@@ -122,22 +122,27 @@ class _Cursor(psycopg.Cursor[tuple[Any, ...]]):
 
 
 class _AnyText(Loader):
-    """Reads text of a database whose encoding is SQL_ASCII: its bytes can be of any encoding."""
+    """Reads text whose bytes can be of any encoding.
+
+    So are those of a database of encoding SQL_ASCII, and in every database what the catalogs and
+    pg_stat_activity have of other databases.
+    """
 
     def load(self, data: Buffer) -> str:
         return bytes(data).decode("utf-8", errors="replace")
 
 
 class _AnyJson(Loader):
-    """Reads JSON of such a database."""
+    """Reads JSON of such bytes."""
 
     def load(self, data: Buffer) -> object:
         return json.loads(bytes(data).decode("utf-8", errors="replace"))
 
 
 def _read_any_text(connection: Connection) -> None:
-    """Have the server send bytes that are not UTF-8, too, and read them."""
-    connection.execute("set client_encoding = 'SQL_ASCII'")
+    """Read bytes that are not UTF-8, too; have the server send all that its database may have."""
+    if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+        connection.execute("set client_encoding = 'SQL_ASCII'")
     for kind in (0, "text", "varchar", "bpchar", "name"):  # 0: a type that psycopg does not know
         connection.adapters.register_loader(kind, _AnyText)
     for kind in ("json", "jsonb"):
@@ -147,8 +152,8 @@ def _read_any_text(connection: Connection) -> None:
 def connect(dsn: str) -> Connection:
     """Return a session in autocommit mode; an empty DSN means libpq's environment.
 
-    Only the catalog can be used in it without a schema.  Text is read as UTF-8, in a database of
-    encoding SQL_ASCII with U+FFFD for bytes that are not.
+    Only the catalog can be used in it without a schema.  Text is read as UTF-8, with U+FFFD for
+    bytes that are not.
     """
     wait_s = parse_dsn(dsn).get("connect_timeout") or CONNECT_TIMEOUT_S
     try:
@@ -177,8 +182,7 @@ def connect(dsn: str) -> Connection:
         with said("begin a session"):
             connection.execute(SEARCH_PATH)
             connection.execute(_RESTRICT, ("on",))
-            if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
-                _read_any_text(connection)
+            _read_any_text(connection)
     except SessionError:
         connection.close()
         raise

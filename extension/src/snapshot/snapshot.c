@@ -226,7 +226,8 @@ note_time(const Snapshooting *now, instr_time begin)
 int64
 snapshot_take(const char *origin)
 {
-	Snapshooting now = { 0 };
+	const char *texts_missing = NULL;
+	Snapshooting now = { .texts_missing = &texts_missing };
 	bool by_command = strcmp(origin, "command") == 0;
 	Rights before;
 	int nest_level;

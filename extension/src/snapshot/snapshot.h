@@ -24,6 +24,7 @@ typedef struct Snapshooting
 	int64 previous_id; /* 0 = none: there are no deltas */
 	TimestampTz previous_at;
 	TimestampTz taken_at;
+	const char **texts_missing; /* why texts of statements are, or NULL */
 } Snapshooting;
 
 /*
@@ -83,6 +84,16 @@ struct SnapshotSection
 };
 
 extern void snapshot_sections_write(const Snapshooting *now);
+
+/* Something that may fail without ending the snapshot. */
+typedef const char *SnapshotPart(const Snapshooting *now, const void *what);
+
+/*
+ * Do it in a subtransaction; returns what it returns, or why it failed.  Errors
+ * that are not the part's fault end the snapshot.
+ */
+extern const char *snapshot_attempt(SnapshotPart *part, const Snapshooting *now,
+                                    const void *what);
 
 /*
  * Write the rows of the section's query.  The query of a delta gets the period

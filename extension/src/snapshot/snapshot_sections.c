@@ -87,8 +87,9 @@ insert(const Snapshooting *now, const char *name, const char *kind,
 }
 
 static const char *
-keep(const Snapshooting *now, const SnapshotSection *section)
+keep(const Snapshooting *now, const void *what)
 {
+	const SnapshotSection *section = what;
 	StringInfoData text;
 	const char *reason;
 
@@ -122,19 +123,19 @@ ends_everything(const ErrorData *error)
 	}
 }
 
-/* Keep a section in a subtransaction; returns NULL, or why it failed. */
-static const char *
-attempt(const Snapshooting *now, const SnapshotSection *section)
+const char *
+snapshot_attempt(SnapshotPart *part, const Snapshooting *now, const void *what)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	const char *volatile reason = NULL;
 
+	Assert(part != NULL && IsTransactionState());
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		reason = keep(now, section);
+		reason = part(now, what);
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
@@ -176,7 +177,9 @@ snapshot_sections_write(const Snapshooting *now)
 	initStringInfo(&missing);
 	section_begin(&missing, columns, lengthof(columns));
 	for (Size i = 0; i < lengthof(sections); i++)
-		note(&missing, sections[i].name, attempt(now, &sections[i]));
+		note(&missing, sections[i].name,
+		     snapshot_attempt(keep, now, &sections[i]));
+	note(&missing, "texts of statements", *now->texts_missing);
 	section_end(&missing);
 	insert(now, "missing", "gauge", missing.data);
 }

@@ -9,7 +9,9 @@
  * Columns are found by name, since that extension renames them and may be older
  * than the server.  Texts are kept once per query id, in
  * pgflash_snapshot_queries.  pg_stat_statements reads a file to return them, so
- * they are requested only if there is a statement whose text is unknown.
+ * they are requested only if there is a statement whose text is unknown.  It
+ * converts all of them to the encoding of this database.  If it cannot convert
+ * one, it returns none, and the snapshot has the counts without new texts.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -128,6 +130,30 @@ write_section(const SnapshotSection *section, StringInfo text,
 	section_end(text);
 }
 
+/* Which texts are read. */
+typedef struct Unknown
+{
+	const char *schema; /* of pg_stat_statements */
+	Datum ids;
+} Unknown;
+
+static const char *
+read_texts(const Snapshooting *now, const void *what)
+{
+	const Unknown *unknown = what;
+	Oid types[] = { INT8ARRAYOID };
+	Datum arguments[] = { unknown->ids };
+
+	(void) now; /* is what every part gets */
+	Assert(unknown->schema != NULL);
+	snapshot_read(psprintf("select jsonb_object_agg(queryid, left(query, %d)) "
+	                       "from %spg_stat_statements(true) "
+	                       "where queryid = any($1) and query is not null",
+	                       TEXT_CHARACTERS_MAX, unknown->schema),
+	              1, types, arguments);
+	return NULL;
+}
+
 /* Everything that SPI has just read, as an object of texts by id. */
 static void
 insert_texts(const Snapshooting *now)
@@ -155,6 +181,7 @@ snapshot_texts_keep(const Snapshooting *now, const int64 *ids, int count)
 	Datum *numbers = palloc(Max(count, 1) * sizeof(Datum));
 	Oid types[] = { INT8ARRAYOID };
 	Datum arguments[1];
+	const char *reason;
 
 	Assert(count >= 0 && (ids != NULL || count == 0));
 	if (from == NULL)
@@ -178,12 +205,12 @@ snapshot_texts_keep(const Snapshooting *now, const int64 *ids, int count)
 		1, types, arguments, NULL, false, 1);
 	if (SPI_processed == 0)
 		return;
-	snapshot_read(psprintf("select jsonb_object_agg(queryid, left(query, %d)) "
-	                       "from %spg_stat_statements(true) "
-	                       "where queryid = any($1) and query is not null",
-	                       TEXT_CHARACTERS_MAX, from),
-	              1, types, arguments);
-	insert_texts(now);
+	reason =
+		snapshot_attempt(read_texts, now, &(Unknown){ from, arguments[0] });
+	if (reason == NULL)
+		insert_texts(now);
+	else
+		*now->texts_missing = reason;
 }
 
 static void

@@ -27,14 +27,14 @@ select sum(calls)::float8, sum(total_exec_time)::float8, sum(rows)::float8,
        sum(shared_blks_hit)::float8, sum(shared_blks_read)::float8,
        sum(temp_blks_read + temp_blks_written)::float8, sum(wal_bytes)::float8,
        pg_catalog.left((pg_catalog.array_agg(query))[1], {length})
-  from {schema}.pg_stat_statements(true) where queryid = %s::bigint
+  from {schema}.pg_stat_statements({texts}) where queryid = %s::bigint
 """
 _KEPT_TEXT = "select query from {schema}.pgflash_snapshot_queries where query_id = %s::bigint"
 _SESSION = """
 select usename::text, datname::text, application_name,
        coalesce(pg_catalog.host(client_addr), {local}), backend_type, backend_start, xact_start,
        query_start, state, wait_event_type || ':'::text || wait_event, query_id,
-       pg_catalog.left(query, {length}), pg_catalog.clock_timestamp()
+       query, pg_catalog.clock_timestamp()
   from pg_catalog.pg_stat_activity where pid = %s::int4
 """
 _CLASS = """
@@ -116,7 +116,10 @@ class _Reader:
             return About(text=self._kept_text(number), note=f"No counts: {why_not}.")
         parts = {"schema": sql.Identifier(schema), "length": sql.Literal(TEXT_MAX)}
         try:
-            row = self._one(_STATEMENT, number, **parts)
+            try:
+                row = self._one(_STATEMENT, number, texts=sql.SQL("true"), **parts)
+            except psycopg.DataError:  # a text of any statement has bytes that are wrong here
+                row = self._one(_STATEMENT, number, texts=sql.SQL("false"), **parts)
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             return About(text=self._kept_text(number), note=f"{error.diag.message_primary}.")
         if row is None or row[0] is None:
@@ -138,7 +141,7 @@ class _Reader:
             ("WAL", size(wal)),
         ]
         return About(
-            text=str(text or ""),
+            text=str(text or "") or self._kept_text(number),
             facts=tuple(facts),
             note="Counts since pg_stat_statements was reset.",
         )
@@ -149,8 +152,7 @@ class _Reader:
 
     def session(self, pid: int) -> About:
         """Return a session's properties and what it does."""
-        parts = {"local": sql.Literal(LOCAL), "length": sql.Literal(TEXT_MAX)}
-        row = self._one(_SESSION, pid, **parts)
+        row = self._one(_SESSION, pid, local=sql.Literal(LOCAL))
         if row is None:
             return About(note="The session has ended.")
         (
@@ -184,7 +186,9 @@ class _Reader:
             ("Waits for", wait),
             ("Identifier of its statement", "" if number is None else str(number)),
         ]
-        return About(text=str(text or ""), facts=tuple((n, str(w)) for n, w in facts if w))
+        return About(
+            text=str(text or "")[:TEXT_MAX], facts=tuple((n, str(w)) for n, w in facts if w)
+        )
 
     def wait(self, name: str) -> About:
         """Return what a wait event means."""

@@ -20,10 +20,12 @@ _WAITERS = """
 select pid, pg_catalog.pg_blocking_pids(pid) from pg_catalog.pg_stat_activity
  where wait_event_type = 'Lock' order by query_start limit %s
 """
+#: No function shortens the statement: its bytes are of that session's encoding, and it may refuse
+#: them.
 _SESSIONS = """
 select pid, usename::text, datname::text, application_name, coalesce(state, backend_type),
        extract(epoch from pg_catalog.clock_timestamp() - state_change)::float8,
-       pg_catalog.left(query, %s)
+       query
   from pg_catalog.pg_stat_activity where pid = any(%s)
 """
 _WANTED = """
@@ -46,9 +48,7 @@ def read_blocking(connection: Connection) -> tuple[LockRow, ...]:
             return ()
         blockers = {pid: tuple(dict.fromkeys(of)) for pid, of in waiters}
         pids = sorted({*blockers, *(one for of in blockers.values() for one in of)})
-        sessions = {
-            row[0]: row for row in connection.execute(_SESSIONS, (TEXT_MAX, pids)).fetchall()
-        }
+        sessions = {row[0]: row for row in connection.execute(_SESSIONS, (pids,)).fetchall()}
         wanted = {row[0]: row[1:] for row in connection.execute(_WANTED, (pids,)).fetchall()}
     return tuple(_row(pid, depth, sessions.get(pid), wanted) for pid, depth in tree(blockers))
 
@@ -95,5 +95,5 @@ def _row(
         state=str(state or ""),
         seconds=seconds,
         wants=wants,
-        text=str(text or ""),
+        text=str(text or "")[:TEXT_MAX],
     )

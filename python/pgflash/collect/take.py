@@ -184,8 +184,11 @@ def _take_statements(taking: _Taking, one: SectionDefinition) -> None:
     section = _take_delta(taking, one, query)
     if section is not None:
         wanted = [value for value in section.column("query_id") or () if value is not None]
-        texts = taking.connection.execute(_with_schema(_TEXTS, schema), (one.text_max, wanted))
-        taking.queries |= dict(texts.fetchall())
+        try:
+            texts = taking.connection.execute(_with_schema(_TEXTS, schema), (one.text_max, wanted))
+            taking.queries |= dict(texts.fetchall())
+        except psycopg.DataError as error:  # a text of any statement has bytes that are wrong here
+            taking.missing["texts of statements"] = str(error.diag.message_primary)
 
 
 def _take_delta(

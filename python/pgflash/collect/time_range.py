@@ -84,6 +84,9 @@ select distinct on (queryid) queryid, pg_catalog.left(query, %s)
  where queryid = any(%s)
 """
 
+#: pg_stat_statements was not preloaded, or one of its texts has bytes that are wrong here.
+_TEXTS_FAIL = (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.DataError)
+
 COUNTED = [str(one) for one in WaitClass if one.counts]
 #: What a page can be about that can be chosen from a list.
 NAMED = ("user", "database", "application", "client")
@@ -275,6 +278,6 @@ def _texts(connection: Connection, ids: Iterable[int]) -> tuple[dict[str, str], 
     query = sql.SQL(_TEXTS).format(schema=sql.Identifier(schema))
     try:
         rows = connection.execute(query, (TEXT_MAX, sorted(set(ids)))).fetchall()
-    except psycopg.errors.ObjectNotInPrerequisiteState as error:  # not preloaded
+    except _TEXTS_FAIL as error:
         return {}, {"texts of statements": str(error.diag.message_primary)}
     return {str(number): str(text) for number, text in rows if text is not None}, {}

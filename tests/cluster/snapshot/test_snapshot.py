@@ -7,15 +7,23 @@ All on one server; tests of restarts and other servers are in test_snapshot_serv
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
+from pgflash.collect.about import read_about
+from pgflash.collect.blocking import read_blocking
+from pgflash.collect.live import LiveReader
+from pgflash.collect.take import collect
+from pgflash.collect.time_range import read_range
+from pgflash.model.collected import LastSnapshot
+from pgflash.model.live import Focus
 from pgflash.model.snapshot import Section, SectionKind, SnapshotError
 from pgflash.model.snapshot_sections import SECTIONS
-from pgflash.session import SessionError
+from pgflash.session import SessionError, connect
 from pgflash.store import PgStore, open_store
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
@@ -497,3 +505,61 @@ def test_names_in_another_encoding_can_be_read(server: Server, database: str) ->
                 latin.execute('drop database "größe"')
             with server.connect() as other:
                 other.execute("drop database latin with (force)")
+
+
+def test_what_another_encoding_has_hides_nothing_else(server: Server, database: str) -> None:
+    """A database of encoding SQL_ASCII has bytes that are no UTF-8: in names and statements."""
+    if not has_contrib(server.install, "pg_stat_statements"):
+        pytest.skip("this build has no pg_stat_statements")
+    dsn = server.conninfo(database)
+    with server.connect() as connection:
+        connection.execute(
+            "create database legacy encoding 'SQL_ASCII' locale 'C' template template0"
+        )
+    with (
+        psycopg.connect(server.conninfo("legacy"), autocommit=True) as legacy,
+        psycopg.connect(server.conninfo("legacy"), autocommit=True) as blocked,
+        server.connect(database) as connection,
+        open_store(dsn=dsn) as store,
+        closing(connect(dsn)) as session,
+    ):
+        for one in (legacy, blocked):
+            one.execute("set client_encoding = 'SQL_ASCII'")
+        try:
+            take(connection)
+            legacy.execute(b'create database "gr\xf6\xdfe" template template0')
+            legacy.execute(b'select 1 as "\xff"')
+            kept = store.sections(take(connection))
+            assert {"statements", "samples", "statement_reads"} <= set(kept)
+            assert "invalid byte sequence" in missing(kept)["texts of statements"]
+
+            first = collect(session, None, cluster="")
+            last = LastSnapshot(id=1, started_at=first.started_at, remembered=first.remembered)
+            second = collect(session, last, cluster="")
+            stored = {one.name: one for one in second.sections}
+            assert "invalid byte sequence" in missing(stored)["texts of statements"]
+            assert "gr\ufffd\ufffde" in (stored["databases"].column("database") or ())
+            number = next(one for one in stored["statements"].column("query_id") or () if one)
+            seen = LiveReader(session).server
+            now = datetime.now(UTC)
+            spent = read_range(session, seen, begin=now - timedelta(minutes=1), end=now)
+            assert "invalid byte sequence" in spent.missing["texts of statements"]
+            about = read_about(session, seen, Focus(query=str(number)))
+            assert "Calls" in dict(about.facts)
+
+            legacy.execute("select pg_advisory_lock(1)")
+            waiter = threading.Thread(
+                target=blocked.execute, args=(b'select pg_advisory_lock(1) as "\xff"',)
+            )
+            waiter.start()
+            assert eventually(lambda: len(read_blocking(session)) == 2)
+            _holder, waiting = read_blocking(session)
+            assert waiting.text == 'select pg_advisory_lock(1) as "\ufffd"'
+            about = read_about(session, seen, Focus(session=waiting.session))
+            assert about.text == waiting.text
+        finally:
+            legacy.execute("select pg_advisory_unlock_all()")
+            legacy.execute(b'drop database if exists "gr\xf6\xdfe"')
+            connection.execute("select pgss.pg_stat_statements_reset()")
+    with server.connect() as connection:
+        connection.execute("drop database legacy with (force)")
