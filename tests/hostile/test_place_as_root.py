@@ -16,6 +16,7 @@ import pytest
 
 from pgflash.errors import PgflashError
 from pgflash.model.plan import Move, MoveKind, MoveState
+from pgflash.place import cluster as cluster_module
 from pgflash.place.control import ServerProcess, Startup
 from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
@@ -100,6 +101,20 @@ def test_a_folder_that_would_be_made_where_a_link_leads(
         "nothing can be written" in said
     )
     victim.assert_untouched()
+
+
+def test_a_server_of_whose_user_the_kernel_says_nothing(
+    placed: PlacedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over TCP, a program of one user may answer, and name another user's data directory.
+
+    It is asked for by the name of its socket, over which the kernel says whose it is.
+    """
+    monkeypatch.setattr(cluster_module, "listener", lambda _connection: None)
+    target = placed.server.base / "new"
+    path = placed.plan(moves(target)["wal"], name="tcp")
+    assert "root must connect by a Unix socket" in refused_or_done(placed.apply, path)
+    assert not target.exists()
 
 
 def test_an_archive_with_a_link_to_a_secret(placed: PlacedServer, victim: Victim) -> None:

@@ -126,7 +126,14 @@ class Cluster:
             )
         process = ServerProcess(self.data_directory())
         # The server itself says where it lives; it must not point root at another server.
-        if os.geteuid() == 0 and listener(self.session()) not in {None, process.owner.uid}:
+        uid = listener(self.session()) if os.geteuid() == 0 else process.owner.uid
+        if uid is None:
+            raise PlaceError(
+                "root must connect by a Unix socket: over TCP, it is unknown whose process answers",
+                hint="Name the socket's folder as the host, as in --dsn host=/var/run/postgresql, "
+                f"or run pgflash as {process.owner.name}.",
+            )
+        if uid != process.owner.uid:
             raise PlaceError(
                 f"the process that answers does not run as the owner of {process.data}, "
                 f"{process.owner.name}",
