@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Our code gives nobody the rights of the workers and superusers who run it."""
 
+import contextlib
 from collections.abc import Callable
 
 import psycopg
@@ -267,3 +268,51 @@ def test_who_may_take_snapshots_cannot_fill_the_disk(
                 "update pgflash_snapshots set taken_at = taken_at - interval '2 hours'"
             )
             tenant.execute("select pgflash_snapshot()")
+
+            # What fails fills the disk as well.  These fail early, to be quick.
+            connection.execute("alter table pgflash_snapshots add check (false) not valid")
+            fails = (psycopg.errors.CheckViolation, psycopg.errors.ConfigurationLimitExceeded)
+            for _ in range(1000):
+                with contextlib.suppress(*fails):
+                    tenant.execute("select pgflash_snapshot()")
+            connection.execute(
+                "alter table pgflash_snapshots drop constraint pgflash_snapshots_check"
+            )
+            with pytest.raises(psycopg.Error, match="too many snapshots"):
+                tenant.execute("select pgflash_snapshot()")
+            connection.execute("select pgflash_snapshot()")
+
+
+def test_who_may_take_snapshots_cannot_stop_the_schedule(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """A member of pg_monitor takes one, and does not end the transaction.
+
+    It holds the lock for which scheduled snapshots wait.
+    """
+    server = serve(cluster, pgflash_install)
+    call = "perform pgflash_snapshot()"
+    with server.connect("app") as connection:
+        connection.execute("grant pg_monitor to tenant")
+        with as_user(server, "tenant", "app") as tenant:
+            for attempt in (
+                "begin; select pgflash_snapshot()",
+                "select 1; select pgflash_snapshot()",
+                f"do $$ begin {call}; exception when query_canceled then null; end $$",
+            ):
+                with pytest.raises(psycopg.errors.ActiveSqlTransaction) as refused:
+                    tenant.execute(attempt)
+                assert "No scheduled snapshot" in str(refused.value.diag.message_detail)
+                tenant.execute("rollback")
+            # In one statement, which nothing else would end.
+            with pytest.raises(psycopg.errors.AdminShutdown):
+                tenant.execute("select pgflash_snapshot(), pg_sleep(86400)")
+        before = scheduled(connection)
+        look_now(server)
+        until(lambda: scheduled(connection) > before)
+        with as_user(server, "tenant", "app") as tenant:
+            # A function that ends at once may take one, and so may the session again.
+            tenant.execute(f"do $$ begin {call}; end $$")
+            tenant.execute("select pgflash_snapshot()")
+        # A superuser may do it in a transaction, and holds up the schedule if he wants to.
+        connection.execute("begin; select pgflash_snapshot(); commit")

@@ -19,7 +19,13 @@
  * tables, by a right that was granted too freely, do not fire.
  *
  * To protect the disk, users who are not superusers can together take
- * COMMANDS_A_DAY snapshots a day.
+ * COMMANDS_A_DAY snapshots a day.  Those that are rolled back have filled the
+ * disk as well, so a counter in shared memory has all of them.  To protect the
+ * schedule, these users cannot hold the lock for long: a transaction block is
+ * refused, and a statement that does not end in HOLD_LIMIT_MS after its
+ * snapshot, such as one that sleeps, loses its session.  Only the end of the
+ * session is certain: a cancel can be caught, and is ignored while the client
+ * is to send more.
  *
  * Counters run from the start of the server or from its last crash.  A crash
  * destroys shared memory, and all counts with it, but not the postmaster.  The
@@ -37,9 +43,12 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
+#include "storage/latch.h"
+#include "storage/spin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 #include "broken.h"
@@ -57,6 +66,11 @@ PG_FUNCTION_INFO_V1(pgflash_snapshot);
  */
 #define COMMANDS_A_DAY 1000
 
+#define DAY_US (24 * 60 * 60 * USECS_PER_SEC)
+
+/* Less than a scheduled snapshot waits for the lock. */
+#define HOLD_LIMIT_MS 2000
+
 /*
  * Settings of the session that would change or slow down what we read and
  * write.
@@ -70,30 +84,41 @@ static const char *const settings[][2] = {
 	{ "session_replication_role", FC_BROKEN(TRIGGERS) ? "origin" : "replica" },
 };
 
-/*
- * When counting began: at the server's start, or at its restart after a crash.
- */
-static TimestampTz *counting_since;
+static struct
+{
+	/* When counting began: at the server's start, or after its last crash. */
+	TimestampTz counting_since;
+	/* What users who are not superusers have begun, since the day's begin. */
+	slock_t lock;
+	TimestampTz day;
+	int commands;
+} *shared;
 
 static size_t
-counting_size_bytes(void)
+shared_size_bytes(void)
 {
-	return sizeof(*counting_since);
+	return sizeof(*shared);
 }
 
 /* Runs again after a crash, with new memory. */
 static void
 start_counting(void *memory)
 {
-	counting_since = memory;
-	*counting_since = GetCurrentTimestamp();
+	shared = memory;
+	memset(shared, 0, sizeof(*shared));
+	shared->counting_since = GetCurrentTimestamp();
+	SpinLockInit(&shared->lock);
 }
+
+/* This transaction holds the lock for a user who may not do so for long. */
+static bool is_limited;
+static TimeoutId limit;
 
 void
 snapshot_install(void)
 {
 	static const SharedPart part = { .name = "pgflash snapshots",
-		                             .size_bytes = counting_size_bytes,
+		                             .size_bytes = shared_size_bytes,
 		                             .start = start_counting };
 
 	shmem_add(&part);
@@ -150,7 +175,7 @@ static void
 find_previous(Snapshooting *now)
 {
 	Oid types[] = { TIMESTAMPTZOID };
-	Datum values[] = { TimestampTzGetDatum(*counting_since) };
+	Datum values[] = { TimestampTzGetDatum(shared->counting_since) };
 
 	SPI_execute_with_args(
 		psprintf(
@@ -163,23 +188,44 @@ find_previous(Snapshooting *now)
 	now->previous_at = read_number(2);
 }
 
+/* Count this command, and tell whether there were too many. */
+static bool
+count_command(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool too_many;
+
+	Assert(shared != NULL);
+	SpinLockAcquire(&shared->lock);
+	if (now - shared->day >= DAY_US)
+	{
+		shared->day = now;
+		shared->commands = 0;
+	}
+	too_many = shared->commands >= COMMANDS_A_DAY;
+	if (!too_many)
+		shared->commands++;
+	SpinLockRelease(&shared->lock);
+	return too_many;
+}
+
 static void
 check_commands(const Snapshooting *now)
 {
-	if (superuser_arg(GetOuterUserId()))
-		return;
 	SPI_execute(psprintf("select count(*) from (select taken_at "
 	                     "from %spgflash_snapshots where origin = 'command' "
 	                     "order by snapshot_id desc limit %d) s "
 	                     "where taken_at > now() - interval '1 day'",
 	                     now->schema, COMMANDS_A_DAY),
 	            true, 1);
-	if (read_number(1) >= COMMANDS_A_DAY)
+	if (read_number(1) >= COMMANDS_A_DAY || count_command())
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 		     errmsg("too many snapshots have been taken by command"),
-		     errdetail("There were %d in the last 24 hours.", COMMANDS_A_DAY),
+		     errdetail("There were %d in 24 hours, including those that were "
+		               "rolled back.",
+		               COMMANDS_A_DAY),
 		     errhint("Scheduled snapshots continue, and a superuser may "
 		             "take more.")));
 }
@@ -188,7 +234,7 @@ static void
 insert_head(Snapshooting *now, const char *origin)
 {
 	Oid types[] = { TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID, TIMESTAMPTZOID };
-	Datum values[] = { TimestampTzGetDatum(*counting_since),
+	Datum values[] = { TimestampTzGetDatum(shared->counting_since),
 		               Int64GetDatum(now->previous_id),
 		               CStringGetTextDatum(origin),
 		               ObjectIdGetDatum(now->extension),
@@ -223,17 +269,73 @@ note_time(const Snapshooting *now, instr_time begin)
 	                      2, types, values, NULL, false, 0);
 }
 
+/* ---- those who may not hold the lock for long ---------------------------- */
+
+static void
+at_limit(void)
+{
+	ProcDiePending = true;
+	InterruptPending = true;
+	SetLatch(MyLatch);
+}
+
+/* From PRE_COMMIT on, the user has no more influence. */
+static void
+at_transaction(XactEvent event, void *argument)
+{
+	(void) event;
+	(void) argument;
+	if (is_limited)
+		disable_timeout(limit, false);
+	is_limited = false;
+}
+
+/* End the session if this transaction does not end soon. */
+static void
+limit_hold(void)
+{
+	static bool is_known;
+
+	if (!is_known)
+	{
+		limit = RegisterTimeout(USER_TIMEOUT, at_limit);
+		RegisterXactCallback(at_transaction, NULL);
+		is_known = true;
+	}
+	if (!is_limited)
+		enable_timeout_after(limit, HOLD_LIMIT_MS);
+	is_limited = true;
+}
+
+/* Refuse a transaction whose end is up to the user. */
+static void
+refuse_block(void)
+{
+	if (IsTransactionBlock() || IsSubTransaction())
+		ereport(ERROR,
+		        (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+		         errmsg("pgflash_snapshot() cannot run inside a transaction "
+		                "block"),
+		         errdetail("No scheduled snapshot could be taken before its "
+		                   "end. Only superusers may do that."),
+		         errhint("Call it in autocommit mode, in a statement of its "
+		                 "own.")));
+	/* A pipeline is a block as well. */
+	PreventInTransactionBlock(true, "pgflash_snapshot()");
+}
+
 int64
 snapshot_take(const char *origin)
 {
 	const char *texts_missing = NULL;
 	Snapshooting now = { .texts_missing = &texts_missing };
-	bool by_command = strcmp(origin, "command") == 0;
+	bool limited =
+		strcmp(origin, "command") == 0 && !superuser_arg(GetOuterUserId());
 	Rights before;
 	int nest_level;
 	instr_time begin;
 
-	Assert(IsTransactionState() && counting_since != NULL);
+	Assert(IsTransactionState() && shared != NULL);
 	if (RecoveryInProgress())
 		ereport(ERROR,
 		        (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
@@ -243,6 +345,8 @@ snapshot_take(const char *origin)
 		                 "FILE.")));
 	PreventCommandIfReadOnly("pgflash_snapshot()");
 	PreventCommandIfParallelMode("pgflash_snapshot()");
+	if (limited)
+		refuse_block();
 
 	nest_level = NewGUCNestLevel();
 	set_settings();
@@ -256,7 +360,7 @@ snapshot_take(const char *origin)
 	INSTR_TIME_SET_CURRENT(begin);
 	pgstat_clear_snapshot();
 	SPI_connect();
-	if (by_command)
+	if (limited)
 		check_commands(&now);
 	find_previous(&now);
 	now.taken_at = GetCurrentTimestamp();
@@ -266,6 +370,8 @@ snapshot_take(const char *origin)
 	SPI_finish();
 	rights_back(before);
 	AtEOXact_GUC(true, nest_level);
+	if (limited)
+		limit_hold();
 	return now.id;
 }
 
