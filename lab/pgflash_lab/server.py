@@ -52,6 +52,9 @@ log = logging.getLogger(__name__)
 
 StopMode = Literal["smart", "fast", "immediate"]
 
+#: Signals that a program sends to itself by a mistake.
+_CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+
 START_WAIT_S = 120.0
 STOP_WAIT_S = 60.0
 #: How long an immediate stop may take, and how long orphans may take to notice that their
@@ -188,7 +191,10 @@ class Server:
             raise
 
     def stop(self, mode: StopMode = "fast", *, wait_s: float = STOP_WAIT_S) -> None:
-        """Stop the server, using harder means until it and its children are gone."""
+        """Stop the server, using harder means until it and its children are gone.
+
+        Raises ServerError if the postmaster crashed, now or before.
+        """
         postmaster = self._postmaster
         if postmaster is not None:
             steps = list(_SIGNALS)
@@ -204,6 +210,11 @@ class Server:
             # There is none, unless the postmaster was killed, by us or before.
             self._reap_orphans()
         self._forget()
+        if postmaster is not None and -postmaster.returncode in _CRASHES:
+            raise ServerError(
+                f"the postmaster was ended by {signal.Signals(-postmaster.returncode).name}",
+                hint=f"Its log is {self.log_path}.",
+            )
 
     def restart(self, extra_env: Mapping[str, str] | None = None) -> None:
         """Stop the server if it runs, and start it."""

@@ -141,6 +141,17 @@ def test_a_killed_postmaster_takes_its_children_along_and_recovers(server: Serve
         assert connection.execute("select count(*) from t").fetchone() == (1000,)
 
 
+def test_a_postmaster_that_crashed_does_not_stop_in_silence(server: Server) -> None:
+    pid = server.postmaster_pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSEGV)
+    assert eventually(lambda: not server.running)
+    with pytest.raises(ServerError, match="the postmaster was ended by SIGSEGV"):
+        server.stop()
+    assert not server.running
+    server.start()
+
+
 def test_orphans_of_a_postmaster_that_somebody_killed_are_stopped(server: Server) -> None:
     with server.connect() as connection:
         backend = connection.info.backend_pid
