@@ -27,6 +27,7 @@ JUDGED = {"pgflash.cache_file": "cache", "pgflash.snapshot_database": None}
 
 #: These do not concern the cache: they run with their defaults.
 NOT_OF_CACHE = {
+    "pgflash.restrict_objects",
     "pgflash.advice",
     "pgflash.account",
     "pgflash.account_relations",
