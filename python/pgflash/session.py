@@ -202,10 +202,13 @@ def unrestricted(connection: Connection) -> Iterator[None]:
             connection.execute(_RESTRICT, ("on",))
 
 
-#: Role 6171 is pg_database_owner, which stands for the owner of the database.
+#: Role 6171 is pg_database_owner, which stands for the owner of the database.  A database can
+#: have the parameter from when the library was loaded; pg_settings has it only if it is now.
 _EXTENSION = """
 select n.nspname, e.extversion, r.rolname, r.rolsuper or r.rolname = session_user
-       or pg_catalog.current_setting('pgflash.restrict_objects', true) = 'on'::pg_catalog.text
+       or exists (select from pg_catalog.pg_settings s
+                   where s.name = 'pgflash.restrict_objects'::pg_catalog.text
+                     and s.setting = 'on'::pg_catalog.text)
   from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
   join pg_catalog.pg_database d on d.datname = pg_catalog.current_database()
   join pg_catalog.pg_roles r

@@ -219,7 +219,10 @@ def test_what_a_restricted_session_may_use(
 def test_a_schema_is_not_trusted_where_no_library_watches(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    """The server has not loaded pgflash: it cannot check what a session uses."""
+    """The server has not loaded pgflash: it cannot check what a session uses, nor be told to."""
     server = serve(cluster, pgflash_install, preload="")
+    with server.connect() as connection:
+        # What the tenant could do while the library was loaded.
+        connection.execute("alter database app set pgflash.restrict_objects = on")
     with pytest.raises(SessionError, match='schema "public" of the extension pgflash belongs to'):
         PgStore(server.conninfo("app"))

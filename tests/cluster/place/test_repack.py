@@ -346,6 +346,17 @@ def test_an_owners_functions_are_not_called_as_superuser(
         placed.apply(path)
 
 
+def test_control_pg_repack_calls_an_owners_functions_as_superuser(
+    placed: PlacedServer,
+    tenant: psycopg.Connection[tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pgflash.place.repack._why_unsafe", lambda _cluster, _table: None)
+    tenant.execute(TRAP)
+    placed.apply(placed.plan(move("tenant.box"), name="control"))
+    assert is_superuser(tenant)
+
+
 def test_a_tables_harmless_definition_is_for_pg_repack(
     placed: PlacedServer, tenant: psycopg.Connection[tuple[Any, ...]]
 ) -> None:
