@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import itertools
 import re
-import time
 from base64 import b64encode
 
 import pytest
@@ -279,7 +278,7 @@ def test_a_long_table_is_cut_with_a_sentence() -> None:
     assert "5 more rows are in this report as JSON" in page
 
 
-def test_the_largest_report_stays_under_a_megabyte_and_a_second() -> None:
+def test_the_largest_report_stays_under_a_megabyte() -> None:
     wide = [column(f"column {i}") for i in range(12)]
     whole = whole_report()
     big = [
@@ -288,10 +287,7 @@ def test_the_largest_report_stays_under_a_megabyte_and_a_second() -> None:
                     "sql-wal", "sql-temp", "io-tablespaces", "host-vmstat")
     ]  # fmt: skip
     made = report(*whole.tables, *big, findings=whole.findings)
-    begin = time.process_time()  # of this process alone, however busy the machine is
-    page = render(made, "html")
-    assert time.process_time() - begin < 1.0
-    assert len(page.encode()) < 2**20
+    assert len(render(made, "html").encode()) < 2**20
 
 
 def test_rows_of_zeros_and_oracles_names_are_there_for_those_who_ask() -> None:
