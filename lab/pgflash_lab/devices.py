@@ -13,7 +13,9 @@ locked, and the next lab removes folders whose file is no longer locked.
 import contextlib
 import dataclasses
 import fcntl
+import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from pgflash.errors import UsageError
 from pgflash.machine.host import available_memory_bytes
 from pgflash.model.words import size
 from pgflash_lab import host
-from pgflash_lab.account import make_server_dir, reachable_dir
+from pgflash_lab.account import make_server_dir, reachable_dir, server_account
 from pgflash_lab.leftovers import forget_memory, remove_data
 from pgflash_lab.model.run import Approach, Device
 from pgflash_lab.throttled import Limits
@@ -138,11 +140,20 @@ def own_folder(place: Path) -> Iterator[Path]:
 
 
 def clear_leftovers(place: Path) -> list[Path]:
-    """Remove the folders of killed labs; return them."""
+    """Remove the folders of killed labs that were ours; return them.
+
+    Everybody may create folders in /tmp and /dev/shm, so those of others are not even looked into.
+    """
     cleared = []
+    account = server_account()
+    ours = {os.geteuid()} | ({account.uid} if account is not None else set())
     for root in place.glob(f"{_PREFIX}*"):
         try:
-            with (root / _LOCK).open() as lock:
+            status = root.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid not in ours:
+                continue
+            number = os.open(root / _LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(number) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # A server with a flash cache keeps memory for a next start that will never come.
                 # The second pattern is that of several servers (failover/fleet.py).
@@ -151,7 +162,7 @@ def clear_leftovers(place: Path) -> list[Path]:
                         forget_memory(data)
                 shutil.rmtree(root, ignore_errors=True)
         except OSError:
-            continue  # in use, or not ours
+            continue  # in use, or no lab's
         cleared.append(root)
     return cleared
 

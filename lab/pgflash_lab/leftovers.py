@@ -6,12 +6,14 @@ a System V segment, whose number is in postmaster.pid; that segment names a POSI
 /dev/shm/PostgreSQL.N, which in turn lists the others.  Normally the next start finds and removes
 them.  If the data folder is removed instead, nothing would ever remove them, so it is done here:
 only for servers to which no process is attached any more, and only segments that bear PostgreSQL's
-marks.
+marks and belong to the owner of the data folder: everybody may create files in /dev/shm.
 """
 
 import contextlib
 import ctypes
+import os
 import shutil
+import stat
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,10 +39,11 @@ _IPC_RMID = 0
 def forget_memory(data: Path) -> None:
     """Remove what a server that was not shut down left in memory for its next start."""
     with contextlib.suppress(FileNotFoundError):
-        status = data.stat()
-        name = f"pgflash.{status.st_uid}.{status.st_dev:x}.{status.st_ino:x}"
-        (MEMORY / name).unlink(missing_ok=True)
-        _forget_postgresqls(data)
+        status = data.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            name = f"pgflash.{status.st_uid}.{status.st_dev:x}.{status.st_ino:x}"
+            _remove_memory(name, status.st_uid)
+            _forget_postgresqls(data, status.st_uid)
 
 
 def remove_data(data: Path) -> None:
@@ -49,12 +52,12 @@ def remove_data(data: Path) -> None:
     shutil.rmtree(data, ignore_errors=True)
 
 
-def _forget_postgresqls(data: Path) -> None:
+def _forget_postgresqls(data: Path, owner: int) -> None:
     """Remove PostgreSQL's own segments, if a server left any."""
-    with contextlib.suppress(FileNotFoundError, IndexError, ValueError):
-        lines = (data / "postmaster.pid").read_text().splitlines()
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        lines = _read_owned(data / "postmaster.pid", owner).decode().splitlines()
         postmaster, segment = int(lines[0]), int(lines[6].split()[1])
-        if _is_attached(segment):
+        if not _is_abandoned(segment, owner):
             return
         libc = ctypes.CDLL(None, use_errno=True)
         header = _read_segment(libc, segment)
@@ -63,21 +66,36 @@ def _forget_postgresqls(data: Path) -> None:
         magic, creator, _, _, control = _HEADER.unpack(header)
         if (magic, creator) != (_HEADER_MAGIC, postmaster):
             return
-        for number in _listed(control):
-            (MEMORY / f"PostgreSQL.{number}").unlink(missing_ok=True)
+        for number in _listed(control, owner):
+            _remove_memory(f"PostgreSQL.{number}", owner)
         libc.shmctl(segment, _IPC_RMID, None)
 
 
-def _is_attached(segment: int) -> bool:
-    """Say whether a System V segment is in use, or cannot be looked up."""
-    try:
-        rows = [line.split() for line in HERE.read(SEGMENTS).splitlines()]
-    except OSError:
-        return True
-    columns = rows[0]
-    number, attached = columns.index("shmid"), columns.index("nattch")
-    found = [row for row in rows[1:] if row[number] == str(segment)]
-    return not found or found[0][attached] != "0"
+def _remove_memory(name: str, owner: int) -> None:
+    """Remove a file in memory, if there is one and it belongs to this user."""
+    path = MEMORY / name
+    with contextlib.suppress(FileNotFoundError):
+        if path.lstat().st_uid == owner:
+            path.unlink()
+
+
+def _read_owned(path: Path, owner: int) -> bytes:
+    """Return the content of a regular file of this user; OSError if it is something else."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != owner:
+            raise PermissionError(f"{path} is not a file of user {owner}")
+        return file.read()
+
+
+def _is_abandoned(segment: int, owner: int) -> bool:
+    """Say whether a System V segment is this user's, and no process is attached to it."""
+    rows = [line.split() for line in HERE.read(SEGMENTS).splitlines()]
+    number, attached, creator = (rows[0].index(name) for name in ("shmid", "nattch", "cuid"))
+    return any(
+        (row[number], row[attached], row[creator]) == (str(segment), "0", str(owner))
+        for row in rows[1:]
+    )
 
 
 def _read_segment(libc: ctypes.CDLL, segment: int) -> bytes | None:
@@ -92,10 +110,10 @@ def _read_segment(libc: ctypes.CDLL, segment: int) -> bytes | None:
         libc.shmdt(ctypes.c_void_p(address))
 
 
-def _listed(control: int) -> Iterator[int]:
+def _listed(control: int, owner: int) -> Iterator[int]:
     """Yield the numbers of the POSIX segments listed in one of them, and that one last."""
     try:
-        content = (MEMORY / f"PostgreSQL.{control}").read_bytes()
+        content = _read_owned(MEMORY / f"PostgreSQL.{control}", owner)
         magic, count, _ = _CONTROL.unpack_from(content)
         if magic != _CONTROL_MAGIC:
             return

@@ -35,6 +35,8 @@ from pgflash.trusted import write_file
 
 #: First characters of formulas in various spreadsheets; the last are their full-width forms.
 _FORMULA = re.compile("[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+#: What divides cells where the comma is a decimal sign, before such a character.
+_SEMICOLON = re.compile(f"(;\\s*)(?={_FORMULA.pattern})")
 #: Of a page: control characters, and those that turn the direction of what follows.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 #: Of a text's lines, on a wide terminal.
@@ -172,7 +174,8 @@ def _csv_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     formula = _FORMULA.match(value) and not _NUMBER.fullmatch(value)
-    return f"'{shown(value)}" if formula else shown(value)
+    text = _SEMICOLON.sub(r"\1'", shown(value))
+    return f"'{text}" if formula else text
 
 
 def print_records(columns: Sequence[str], records: Iterable[dict[str, object]]) -> None:

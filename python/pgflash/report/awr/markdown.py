@@ -3,7 +3,8 @@
 
 A ticket needs the findings and the head of each table, and most trackers stop at 64 KB: so each
 table has only its first rows, and the tables over time and whole statements are left out.
-Everything that has a meaning in Markdown or HTML is escaped.
+Everything that has a meaning in Markdown or HTML is escaped.  A bare address (https://...) is
+plain text there, but many trackers make links of such text whatever is escaped.
 """
 
 import re
