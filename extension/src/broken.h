@@ -69,6 +69,7 @@ enum
 	FC_BREAK_REPLICATED,      /* rows of another server are ignored */
 	FC_BREAK_VISIT_TRACE,     /* visits do not appear in statistics */
 	FC_BREAK_VISIT_STRANGERS, /* databases without pgflash are not visited */
+	FC_BREAK_UPGRADE_VISITS,  /* snapshots are taken during pg_upgrade */
 	FC_BREAK_VISIT_OWNER,     /* its owner may end a visitor by force */
 	FC_BREAK_MEMORY_LOCK,  /* the cache's memory is locked while it is used */
 	FC_BREAK_LIBRARIES,    /* libraries' own calls are seen */

@@ -360,6 +360,12 @@ visits_register_launcher(const char *name, const char *function)
 {
 	BackgroundWorker worker;
 
+	/*
+	 * pg_upgrade has read the next transaction ID: what a visitor writes would
+	 * have numbers that the new cluster gives to others.
+	 */
+	if (IsBinaryUpgrade && !FC_BROKEN(UPGRADE_VISITS))
+		return;
 	background_describe(&worker, name, function);
 	worker.bgw_flags |= BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_ConsistentState;

@@ -7,6 +7,7 @@ for all else.
 
 import os
 import signal
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -17,10 +18,11 @@ import pytest
 
 from pgflash_lab.account import make_server_dir
 from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import CachedServer, create_cached, process_titles
 from support.clock import Clock
 from support.cluster import ClusterFactory
-from support.patience import eventually
+from support.patience import PATIENCE_S, eventually
 from support.policies import (
     cached_blocks,
     comes_into_force,
@@ -233,6 +235,49 @@ def test_a_standby_has_the_policies_of_its_primary(
         assert shown(connection, "t") == "none"
 
 
+def upgrade(cluster: ClusterFactory, old: Server, install: PgInstall) -> CachedServer:
+    """Stop a server, and have pg_upgrade carry it to a new one, which is not started."""
+    old.stop()
+    upgraded = create_cached(cluster, install, start=False)
+    work = make_server_dir(upgraded.server.base / "work")
+    old.run(
+        [
+            *("pg_upgrade", "--username", "postgres", "--socketdir", str(work)),
+            *("--old-bindir", str(old.install.bindir), "--old-datadir", str(old.data)),
+            *("--new-bindir", str(install.bindir)),
+            *("--new-datadir", str(upgraded.server.data)),
+        ],
+        cwd=work,
+        timeout_s=PATIENCE_S,
+    )
+    return upgraded
+
+
+@pytest.mark.parametrize("fault", ["", "UPGRADE_VISITS"])
+def test_nothing_is_written_during_pg_upgrade(
+    cluster: ClusterFactory,
+    pgflash_install: PgInstall,
+    broken_install: Callable[[str], PgInstall],
+    fault: str,
+) -> None:
+    """pg_upgrade reads the next transaction ID before it starts the old server."""
+    if not (pgflash_install.bindir / "pg_upgrade").exists():
+        pytest.skip("this installation has no pg_upgrade")
+    install = broken_install(fault) if fault else pgflash_install
+    every = {"pgflash.snapshot_interval": "1s"}
+    old = create_cached(cluster, install, settings=every).server
+    old.stop()
+    before = next_xid(old)
+    upgrade(cluster, old, pgflash_install)
+    assert (next_xid(old) == before) is not bool(fault)
+
+
+def next_xid(server: Server) -> str:
+    """Return the next transaction ID of a stopped server."""
+    printed = server.run(["pg_controldata", str(server.data)])
+    return next(line for line in printed.stdout.splitlines() if "NextXID" in line)
+
+
 def test_pg_upgrade_carries_policies(
     cluster: ClusterFactory, own: CachedServer, pgflash_install: PgInstall
 ) -> None:
@@ -241,19 +286,7 @@ def test_pg_upgrade_carries_policies(
     with own.server.connect("second") as connection:
         set_policy(connection, "t", "keep")
         before = listed(connection)
-    own.server.stop()
-    upgraded = create_cached(cluster, pgflash_install, start=False)
-    work = make_server_dir(upgraded.server.base / "work")
-    own.server.run(
-        [
-            *("pg_upgrade", "--username", "postgres", "--socketdir", str(work)),
-            *("--old-bindir", str(pgflash_install.bindir), "--old-datadir", str(own.server.data)),
-            *("--new-bindir", str(pgflash_install.bindir)),
-            *("--new-datadir", str(upgraded.server.data)),
-        ],
-        cwd=work,
-        timeout_s=120,
-    )
+    upgraded = upgrade(cluster, own.server, pgflash_install)
     upgraded.start()
     assert_own_policies(upgraded)
     with upgraded.server.connect("second") as connection:
