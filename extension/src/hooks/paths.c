@@ -281,6 +281,30 @@ in_tablespaces(const PathsRoot *root, const Parts *parts)
 	return in_database_tree(parts, 3, tablespace);
 }
 
+/* A file under a foreign name: only its own part of it can say what it is. */
+static FilePlace
+by_name(const Parts *parts)
+{
+	FilePlace place = place_of(FILE_ALIAS);
+
+	FC_ASSERT(parts->count > 0);
+	return relation_name(&parts->part[parts->count - 1], &place)
+	           ? place
+	           : place_of(FILE_OTHER);
+}
+
+/* Say if the path names a tablespace's directory, by its real name. */
+static bool
+in_real_tablespace(const PathsRoot *root, const Parts *parts)
+{
+	for (unsigned i = 0; i < parts->count; i++)
+	{
+		if (part_is(&parts->part[i], root->version_directory))
+			return !part_is(&parts->part[0], "pg_tblspc");
+	}
+	return false;
+}
+
 static FilePlace
 in_data_directory(const PathsRoot *root, const Parts *parts)
 {
@@ -291,6 +315,10 @@ in_data_directory(const PathsRoot *root, const Parts *parts)
 
 	if (parts->count == 0)
 		return place_of(FILE_DATA_DIRECTORY);
+
+	/* CREATE TABLESPACE only warns of a location below the data directory. */
+	if (parts->too_many || in_real_tablespace(root, parts))
+		return by_name(parts);
 
 	if (part_is(top, "base"))
 		return in_database_tree(parts, 1, TABLESPACE_DEFAULT);
@@ -337,8 +365,6 @@ below(const char *path, const char *directory)
 static FilePlace
 outside(const Parts *parts, bool regular)
 {
-	FilePlace place = place_of(FILE_ALIAS);
-
 	if (parts->count == 0)
 		return place_of(FILE_DATA_DIRECTORY);
 
@@ -349,10 +375,7 @@ outside(const Parts *parts, bool regular)
 	    (part_is(&parts->part[0], "dev") || part_is(&parts->part[0], "proc") ||
 	     part_is(&parts->part[0], "sys")))
 		return place_of(FILE_DEVICE);
-
-	return relation_name(&parts->part[parts->count - 1], &place)
-	           ? place
-	           : place_of(FILE_OTHER);
+	return by_name(parts);
 }
 
 static FilePlace
@@ -378,8 +401,6 @@ classify(const PathsRoot *root, const char *path, bool regular)
 	parts = split(path);
 	if (parts.climbs)
 		return place_of(FILE_ALIAS);
-	if (parts.too_many)
-		return place_of(FILE_OTHER);
 	return in_data_directory(root, &parts);
 }
 

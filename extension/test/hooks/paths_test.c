@@ -160,9 +160,11 @@ test_aliases(void)
 		"/mnt/space/PG_18_202506291/5/16401", /* a tablespace's real path */
 		"/srv/pg/data2/base/5/16384",         /* not below /srv/pg/data */
 		"/elsewhere/16384_fsm",               /* a hard link, a symbolic link */
-		"base/../base/5/16384",
-		"../data/base/5/16384",
-		"/srv/pg/data/../data/base/5/16384",
+		/* tablespaces below the data directory, by their real path */
+		"/mnt/disk1/data/space/PG_18_202506291/5/16401",
+		"base/space/PG_18_202506291/5/16401_vm",
+		"a/b/c/d/e/f/space/PG_18_202506291/5/16401", "base/../base/5/16384",
+		"../data/base/5/16384", "/srv/pg/data/../data/base/5/16384",
 		"/srv/pg/other/../data/base", /* all databases, even */
 	};
 
