@@ -145,6 +145,9 @@ extern void fc_stamp_count_out(FcCache *cache, const FcFile *file,
 extern FcAtomic64 *fc_stamp_counter_of_file(const FcShared *shared,
                                             const FcFileId *id);
 
+/* Is a change of this ticket's file, or of one with its counter, under way? */
+extern bool fc_stamp_changing(const FcShared *shared, const FcTicket *ticket);
+
 /* ---- chunk.c: how much of the file is cached ----------------------------- */
 
 /* The number of blocks around this one that are, or may be, in the index. */

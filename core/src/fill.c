@@ -15,6 +15,7 @@
 
 #include "budget.h"
 #include "devices.h"
+#include "file.h"
 #include "map.h"
 #include "staging.h"
 
@@ -117,6 +118,18 @@ fc_fill_load(FcCache *cache, const FcTicket *ticket, const void *page,
              unsigned heat)
 {
 	FC_ASSERT(heat <= FC_HEAT_SPARE);
+
+	/*
+	 * A query never reads a block that is being written; this read may have.
+	 * Then the entry would be older than the file until the change ends, and
+	 * who compares them meanwhile would find a wrong block.  A change that
+	 * begins later makes the fill fail.
+	 */
+	if (fc_stamp_changing(cache->shared, ticket))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_modification, 1);
+		return FC_SKIP;
+	}
 	return fill_for(cache, ticket, page, (Fill){ .load = true, .heat = heat });
 }
 

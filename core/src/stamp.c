@@ -120,6 +120,15 @@ fc_stamp_count_out(FcCache *cache, const FcFile *file, FcChange *change)
 	change->permit = fc_stamp_permit(cache, file);
 }
 
+bool
+fc_stamp_changing(const FcShared *shared, const FcTicket *ticket)
+{
+	FC_ASSERT(ticket->file < shared->file_count);
+	return any_in_flight(atomic_load(fc_stamp_counter_of_file(
+			   shared, &fc_files(shared)[ticket->file].id))) ||
+	       any_in_flight(atomic_load(&shared->everyone));
+}
+
 /* ---- stamps -------------------------------------------------------------- */
 
 FcStampPermit

@@ -348,6 +348,36 @@ same_block_of_another_file(void)
 	return read_block(scene.a, &other, 3);
 }
 
+/* ---- loading beside a change --------------------------------------------- */
+
+/* What verification would find before the change has ended. */
+static bool
+load_during(uint32_t first, uint32_t count)
+{
+	bool wrong;
+
+	fc_change_begin(scene.a, &scene.file, first, count, &scene.change);
+	MUST(fc_file_enter(&scene.b, &scene.same) == FC_OK);
+	take_ticket(&scene.b, &scene.same, 3);
+	(void) fc_fill_load(&scene.b, &scene.ticket, &scene.page, FC_HEAT_SPARE);
+	real_write(7, 3);
+	wrong = holds_wrong(&scene.b, &scene.same, 3);
+	fc_change_end(scene.a, &scene.file, &scene.change);
+	return wrong || holds_wrong(&scene.b, &scene.same, 3);
+}
+
+static bool
+load_during_a_write(void)
+{
+	return load_during(3, 1);
+}
+
+static bool
+load_during_a_truncation(void)
+{
+	return load_during(0, FC_BLOCKS_ALL);
+}
+
 /* ---- refreshing after a write -------------------------------------------- */
 
 static bool
@@ -474,6 +504,14 @@ static const Scenario scenarios[] = {
 	  same_block_of_another_file,
 	  B(FULL_KEY) | B(CRC),
 	  { B(FULL_KEY), B(CRC) } },
+	{ "a load of a block that is being written",
+	  load_during_a_write,
+	  B(IN_FLIGHT),
+	  { 0 } },
+	{ "a load of a block that is being cut off",
+	  load_during_a_truncation,
+	  B(IN_FLIGHT),
+	  { 0 } },
 	{ "a foreign change during a write, which then refreshes",
 	  foreign_change_during_a_write,
 	  B(REFRESH),
