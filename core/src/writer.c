@@ -214,13 +214,20 @@ FcRingInfo
 fc_writer_ring_info(const FcCache *cache)
 {
 	FcShared *shared = cache->shared;
-	uint32_t writer = atomic_load(&shared->ring_writer);
 
 	return (FcRingInfo){
 		.pages = shared->ring_count,
 		.used = fc_staging_used(shared),
-		.served = writer != 0 &&
-		          (writer == cache->token || !fc_process_gone(cache, writer)),
 		.stood_in_ns = (uint64_t) atomic_load(&shared->ring_stood_in_us) * 1000,
 	};
+}
+
+bool
+fc_writer_serves(const FcCache *cache)
+{
+	uint32_t writer = atomic_load(&cache->shared->ring_writer);
+
+	FC_ASSERT(cache->shared->ring_count > 0);
+	return writer != 0 &&
+	       (writer == cache->token || !fc_process_gone(cache, writer));
 }

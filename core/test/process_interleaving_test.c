@@ -333,7 +333,7 @@ stand_in_within_stand_in(void)
 		fill_the_ring(scene.a);
 		stop_at(stand_in_points[i], stand_in_again);
 		fc_stand_in(scene.a, STAND_IN_NS);
-		holds &= !fc_writer_ring_info(scene.a).served && !stuck_after(scene.a);
+		holds &= !fc_writer_serves(scene.a) && !stuck_after(scene.a);
 	}
 	return holds;
 }

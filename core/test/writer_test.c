@@ -170,7 +170,7 @@ test_nobody_writes(void)
 	MUST(put(3) == FC_OK);
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
-	OK(!fc_writer_ring_info(&rig.cache).served, "without a writer");
+	OK(!fc_writer_serves(&rig.cache), "without a writer");
 	for (uint32_t block = 100; block < 100 + 2 * ring; block++)
 		IGNORE(put(block));
 	OK(serves(3, 1) && serves(100, 1) && count_of(FC_COUNT_inserts) == 1 + ring,
@@ -371,8 +371,7 @@ test_stand_in(void)
 	fc_test_now_ns = 1000 * SECOND; /* it stands: the device takes no time */
 	OK(checkpoint(0, 200, 2) == 200 && rig.slow.deferred_most > 1,
 	   "without a writer, who changes blocks writes them, many at once");
-	OK(!fc_writer_ring_info(&rig.cache).served,
-	   "and is not the writer any more then");
+	OK(!fc_writer_serves(&rig.cache), "and is not the writer any more then");
 	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	for (uint32_t block = 0; block < 200; block++)
@@ -456,7 +455,7 @@ test_stand_in_hangs(void)
 	OK(serves(3, 2) && !serves(150, 1), "nothing stale is served");
 	rig.slow.holds = false;
 	fc_stand_in(&rig.cache, LIMIT);
-	OK(!fc_writer_ring_info(&rig.cache).served && serves(3, 2) &&
+	OK(!fc_writer_serves(&rig.cache) && serves(3, 2) &&
 	       fc_writer_flush(&writing, FLUSH_NS) == FC_OK,
 	   "until the device has answered: then another one may be");
 	fc_test_now_ns = 0;

@@ -74,11 +74,13 @@ typedef struct FcRingInfo
 {
 	uint32_t pages;
 	uint32_t used; /* approximately */
-	bool served;   /* there is a writer, and it is alive */
 	uint64_t
 		stood_in_ns; /* by others, since it began; the maximum: they gave up */
 } FcRingInfo;
 
 extern FcRingInfo fc_writer_ring_info(const FcCache *cache);
+
+/* Is there a writer that lives?  Asks the kernel: some microseconds. */
+extern bool fc_writer_serves(const FcCache *cache);
 
 #endif

@@ -58,7 +58,7 @@ bridge_load_hindrance(void)
 {
 	if (!bridge_attached() || fc_mode(&runtime.cache, NULL) != FC_SERVE)
 		return "the mode of the cache is not serve";
-	if (!fc_writer_ring_info(&runtime.cache).served)
+	if (!fc_writer_serves(&runtime.cache))
 		return "\"pgflash writer\" is not running";
 	if (request_budget_is_short())
 		return "the rest of pgflash.write_budget is left to queries";

@@ -143,7 +143,7 @@ bridge_staging(void)
 
 		out.blocks = info.pages;
 		out.used = info.used;
-		out.writer_running = info.served;
+		out.writer_running = fc_writer_serves(&runtime.cache);
 	}
 	return out;
 }

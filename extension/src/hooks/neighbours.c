@@ -237,8 +237,8 @@ may_fill(void)
 {
 	FcRingInfo ring = fc_writer_ring_info(&runtime.cache);
 
-	return ring.served && ring.used < ring.pages / 2 &&
-	       !request_budget_is_short();
+	return ring.used < ring.pages / 2 && !request_budget_is_short() &&
+	       fc_writer_serves(&runtime.cache);
 }
 
 /* Take the tickets of the neighbours that have room. */
