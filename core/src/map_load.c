@@ -385,18 +385,20 @@ fc_map_load(FcCache *cache)
 {
 	FcShared *shared = cache->shared;
 	uint32_t chunk = atomic_load(&shared->map_next);
-	char *buffer;
+	char *buffer = NULL;
 	bool more = false;
 
-	if (fc_map_sets_of_file(shared) != shared->map_sets ||
-	    fc_geometry_moving(atomic_load(&shared->geometry)))
-		shared->map_nonce = 0;
-	if (shared->map_nonce == 0 ||
-	    (cache->token == 0 && fc_process_begin(cache) != FC_OK))
-		return false;
-	buffer = aligned_alloc(FC_IO_ALIGN, 2 * (size_t) FC_MAP_CHUNK);
+	if (shared->map_nonce != 0 &&
+	    fc_map_sets_of_file(shared) == shared->map_sets &&
+	    !fc_geometry_moving(atomic_load(&shared->geometry)) &&
+	    (cache->token != 0 || fc_process_begin(cache) == FC_OK))
+		buffer = aligned_alloc(FC_IO_ALIGN, 2 * (size_t) FC_MAP_CHUNK);
 	if (buffer == NULL)
+	{
+		/* The rest is given up: no set waits for it any more. */
+		shared->map_nonce = 0;
 		return false;
+	}
 	for (uint32_t i = 0; i < shared->device_count; i++)
 		more |= load_chunk(cache, i, chunk, buffer);
 	free(buffer);

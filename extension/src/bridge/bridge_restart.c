@@ -402,8 +402,8 @@ wait_for_tick(void)
 	pg_usleep(whole_seconds ? 2100000L : 20000L);
 }
 
-/* Save the map, and release the memory; if that is impossible, log why. */
-static void
+/* Save the map, or log why not; true if the memory need not be kept. */
+static bool
 save_map(FcCache *cache, const FcCheckpoint *checkpoint, bool in_recovery)
 {
 	Assert(cache->shared != NULL);
@@ -414,7 +414,7 @@ save_map(FcCache *cache, const FcCheckpoint *checkpoint, bool in_recovery)
 		                "was off"),
 		         errdetail("The cache will be cold if the machine is "
 		                   "rebooted.")));
-		return;
+		return false;
 	}
 	if (in_recovery && !FC_BROKEN(RECOVERY_SYNC) && !bridge_mounts_sync())
 	{
@@ -424,16 +424,14 @@ save_map(FcCache *cache, const FcCheckpoint *checkpoint, bool in_recovery)
 		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: the "
 		                     "data files could not be synced: %m"),
 		              errdetail("The cache will be cold.")));
-		bridge_restart_release();
-		return;
+		return true;
 	}
-	if (fc_map_save(cache, checkpoint) == FC_FAILED)
-		ereport(LOG,
-		        (errmsg("pgflash: could not save the map of the cache: %m"),
-		         errdetail("The cache will be cold if the machine is "
-		                   "rebooted.")));
-	else
-		bridge_restart_release();
+	if (fc_map_save(cache, checkpoint) != FC_FAILED)
+		return true;
+	ereport(LOG, (errmsg("pgflash: could not save the map of the cache: %m"),
+	              errdetail("The cache will be cold if the machine is "
+	                        "rebooted.")));
+	return false;
 }
 
 void
@@ -441,6 +439,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 {
 	FcCheckpoint checkpoint;
 	DBState state;
+	bool done;
 
 	Assert(!IsUnderPostmaster);
 	if (cache->shared == NULL)
@@ -494,9 +493,12 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		                     "last blocks could not be written")));
 		return;
 	}
-	fc_wear_end(cache);
 	wait_for_tick();
-	save_map(cache, &checkpoint, state == DB_SHUTDOWNED_IN_RECOVERY);
+	done = save_map(cache, &checkpoint, state == DB_SHUTDOWNED_IN_RECOVERY);
+	/* Afterwards: it syncs, too, and would take the error of a lost slot. */
+	fc_wear_end(cache);
+	if (done)
+		bridge_restart_release();
 }
 
 bool

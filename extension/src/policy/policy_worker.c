@@ -360,9 +360,12 @@ conclude(Known *entry, Visit visit)
 static Visit
 forget_stranger(Oid database)
 {
+	List *with_policies = databases_with_policies();
+	bool has_policies = list_member_oid(with_policies, database);
 	uint32 unplaced;
 
-	if (!list_member_oid(databases_with_policies(), database))
+	list_free(with_policies);
+	if (!has_policies)
 		return VISIT_STRANGER;
 	(void) bridge_cache_policy_replace(database, NULL, 0, policy_round(),
 	                                   &unplaced);
