@@ -12,6 +12,7 @@ from making the same run.  Both files are removed when the run ends in any other
 
 import contextlib
 import fcntl
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ import msgspec
 
 from pgflash.progress import Listener, Passing
 from pgflash_lab.model.lab_view import RunSecond
-from pgflash_lab.store import StoreError, write_file
+from pgflash_lab.store import StoreError, open_plain, write_file
 
 PROGRESS_FILE = "progress.json"
 LOCK_FILE = ".running"
@@ -59,10 +60,10 @@ def kept(folder: Path, listener: Listener) -> Iterator["Journal"]:
     """Keep a listener's messages in the folder of a run while it is made."""
     path = folder / LOCK_FILE
     try:
-        lock = path.open("w")
+        number = open_plain(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise StoreError(f'could not write "{path}": {error.strerror}') from error
-    with lock:
+    with os.fdopen(number, "wb") as lock:
         for tries_left in reversed(range(_LOCK_TRIES)):
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

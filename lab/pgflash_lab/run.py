@@ -264,7 +264,7 @@ def _databases(
 
 def _require_room(order: Order, folders: devices.Folders, loaded_bytes: int) -> None:
     """Refuse a run that would fill the store's disk, with what it loads or with its own files."""
-    store.make_folder(order.store.cache)
+    store.make_folder(order.store.cache.resolve())  # it may be a link to another disk
     needed = loaded_bytes
     if folders.array.stat().st_dev == order.store.cache.stat().st_dev:
         needed += needed_bytes(order.scenario)

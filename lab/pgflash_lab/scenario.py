@@ -20,12 +20,14 @@ from typing import Any
 
 import msgspec
 
-from pgflash_lab.model.run import Approach
+from pgflash_lab.model.run import Approach, is_name
 from pgflash_lab.parameters import Parameters, ScenarioError
 from pgflash_lab.workload import Workload
 from pgflash_lab.workloads import WORKLOADS
 
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
+#: Characters of a name: a run's id is its time and the scenario's name.
+NAME_MAX = 80
+_NAME = re.compile(rf"[a-z][a-z0-9-]{{0,{NAME_MAX - 1}}}")
 
 #: The devices of a run.
 ROLES = ("array", "flash")
@@ -101,6 +103,12 @@ def parse_scenario(
     for key in ("name", "title", "parameters", "approaches"):
         if key not in data:
             raise ScenarioError(f'scenario "{source}" has no "{key}"')
+    name = str(data["name"])
+    if not is_name(name) or len(name) > NAME_MAX:
+        raise ScenarioError(
+            f'scenario "{source}": "{name}" cannot be its name, by which files are named',
+            hint=f"A name is of at most {NAME_MAX} letters, digits, dots, dashes and underscores.",
+        )
     presets = _table(data, "presets", source)
     if preset and preset not in presets:
         names = ", ".join(presets) or "none"
@@ -121,7 +129,7 @@ def parse_scenario(
     for approach in approaches:
         _check_changes(parameters, approach, source)
     return Scenario(
-        name=str(data["name"]),
+        name=name,
         title=str(data["title"]),
         about=str(data.get("about", "")).strip(),
         preset=preset,
@@ -274,7 +282,8 @@ def _approaches(tables: object, source: str) -> tuple[Approach, ...]:
         if _NAME.fullmatch(approach.name) is None or names.count(approach.name) > 1:
             raise ScenarioError(
                 f'scenario "{source}": "{approach.name}" cannot name an approach',
-                hint="A name is of small letters, digits and dashes, and stands only once.",
+                hint=f"A name is of at most {NAME_MAX} small letters, digits and dashes, and is "
+                "used only once.",
             )
         with _named(f"{source}, approach {approach.name}"):
             _check_approach(approach)

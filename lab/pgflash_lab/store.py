@@ -13,21 +13,26 @@
     out/series/<id>.json         the orders of a run of all scenarios
     out/cache/<key>/             a loaded database, for the next run
 
-Every file is complete or absent: it is written under another name and renamed.
+Every file is complete or absent: it is written under another name and renamed.  A run may be
+somebody else's, unpacked from a file, so no link in its folder is followed.
 """
 
+import contextlib
+import errno
 import gzip
 import io
 import json
 import os
+import stat
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgflash.errors import PgflashError
 from pgflash.model.awr import AwrReport
 from pgflash.report.awr.stored import read_period, report_to_json
+from pgflash.trusted import replace_file
 from pgflash_lab.model.run import Run
 from pgflash_lab.model.stored import StoredRunError, run_from_json, run_to_json
 from pgflash_lab.model.summary import summarize
@@ -38,6 +43,12 @@ RESULT_FILE = "result.json"
 REPORT_FILE = "report.html"
 PAPER_FILE = "paper.html"
 PAPER_RESULT_FILE = "paper.json"
+
+
+#: A run of an hour for each of six approaches has about a tenth of this.
+RUN_MAX_BYTES = 256 * 2**20
+#: Of files that we write; the umask takes from it.
+_MODE = 0o666
 
 
 class StoreError(PgflashError):
@@ -93,20 +104,38 @@ class Store:
         """Return a stored run."""
         path = Path(name)
         if path.is_file():
-            return read_run(path)
+            return read_run(path.resolve())
         return read_run(self.find(name) / RUN_FILE)
 
 
 def read_run(path: Path) -> Run:
     """Return the run that a file holds."""
     try:
-        text = path.read_bytes()
+        text = read_plain(path, RUN_MAX_BYTES)
     except OSError as error:
         raise StoredRunError(
             f'could not read "{path}": {error.strerror}',
             hint="Name a run of 'pgflash lab show', its directory, or its run.json.",
         ) from error
     return run_from_json(text, name=str(path))
+
+
+def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open a file, made if need be; OSError at once if it is a link, a pipe, or anything else."""
+    number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, _MODE)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
+    return number
+
+
+def read_plain(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a file, which must be no link and no larger than that."""
+    with os.fdopen(open_plain(path), "rb") as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, "it is too large", str(path))
+    return content
 
 
 def state_of(run: Run) -> str:
@@ -119,10 +148,10 @@ def state_of(run: Run) -> str:
 def make_folder(folder: Path) -> None:
     """Make a run's folder early, so that a failure to do so is known before the run."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".probe.{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        with _opened(folder) as number:
+            probe = f".probe.{os.getpid()}"
+            replace_file(number, probe, b"", mode=_MODE, sync=False)
+            os.unlink(probe, dir_fd=number)
     except OSError as error:
         raise StoreError(
             f'could not write to "{folder}": {error.strerror}', hint="Name another with --out."
@@ -178,9 +207,11 @@ def export_run(folder: Path, path: Path) -> None:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         for file in sorted(folder.iterdir()):
-            if file.is_file() and not file.name.startswith((".", "waits-")):
+            hidden = file.name.startswith((".", "waits-"))
+            if file.is_file() and not file.is_symlink() and not hidden:
                 archive.add(file, arcname=f"{folder.name}/{file.name}", filter=_nobodys)
-    write_file(path, content.getvalue())
+    # Where it goes is the user's own choice, links included.
+    write_file(path.parent.resolve() / path.name, content.getvalue())
 
 
 def _nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -192,12 +223,22 @@ def _nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file so that it is complete or absent."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a file so that it is complete or absent; a link of this name is replaced."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        with _opened(path.parent) as folder:
+            replace_file(folder, path.name, content, mode=_MODE, sync=False)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise StoreError(f'could not write "{path}": {error.strerror}') from error
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """Yield a folder of a run, made if need be, open; OSError if it is a link."""
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, name the folder that it leads to", str(folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        yield number
+    finally:
+        os.close(number)

@@ -200,7 +200,7 @@ def test_a_run_of_anybodys_is_printed_as_text(
     for path in (RUNS / "oltp-approaches").iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
     run = json.loads((folder / "run.json").read_text())
-    for name in ("id", "title", "preset", "postgres_version", "stopped"):
+    for name in ("title", "preset", "postgres_version", "stopped"):
         run[name] += EVIL
     for one in run["approaches"]:
         one["title"] += EVIL

@@ -7,12 +7,20 @@ keeps raw counts rather than ratios, so that a later report can ask new question
 at_s counts from the start of measuring.
 """
 
+import re
 from dataclasses import dataclass, field
 
 from pgflash.model.waits import WaitCount
 
 #: Changes whenever stored runs of the older form can no longer be read.
 FORMAT = 1
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def is_name(text: str) -> bool:
+    """Say whether a text can name a run, a scenario or an approach: it becomes a file's name."""
+    return _NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

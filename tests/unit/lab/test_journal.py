@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """A run's progress, read by another process during the run and after its end."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -132,3 +133,17 @@ def test_a_progress_that_is_no_progress_is_none(tmp_path: Path) -> None:
         assert progress_of(tmp_path) is None
         (tmp_path / PROGRESS_FILE).unlink()
         assert progress_of(tmp_path) is None
+
+
+def test_a_link_or_a_pipe_in_place_of_the_lock_is_refused_at_once(tmp_path: Path) -> None:
+    aim, run = tmp_path / "aim", tmp_path / "run"
+    aim.write_text("mine")
+    run.mkdir()
+    (run / LOCK_FILE).symlink_to(aim)
+    with pytest.raises(StoreError, match="could not write"), kept(run, Listener()):
+        pass
+    assert aim.read_text() == "mine"
+    (run / LOCK_FILE).unlink()
+    os.mkfifo(run / LOCK_FILE)
+    with pytest.raises(StoreError, match="it is not a file"), kept(run, Listener()):
+        pass

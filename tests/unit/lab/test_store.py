@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A run as one file: what is in it, what is not, and that a run comes back from it."""
+"""A run as one file, and that nothing in the folder of a run leads a writer elsewhere."""
 
+import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from pgflash_lab import api
 from pgflash_lab.cli.lab import lab
+from pgflash_lab.store import StoreError, make_folder, write_file
 
 RUN = Path(__file__).parents[2] / "golden" / "data" / "predictions" / "flash-cache"
 
@@ -56,3 +58,49 @@ def test_a_folder_that_is_not_there_is_named(stored: Path, tmp_path: Path) -> No
     assert refused.exit_code != 0
     assert "/proc/results.tar.gz" in str(refused.exception)
     assert "there is no run" in str(export(stored, "nowhere").exception)
+
+
+def test_the_file_has_no_links_and_goes_where_a_link_of_the_user_leads(
+    stored: Path, tmp_path: Path
+) -> None:
+    (stored / "runs" / "stored-run" / "awr-link.html").symlink_to(RUN / "run.json")
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    assert export(stored, "latest", "-o", str(tmp_path / "link" / "a.tar.gz")).exit_code == 0
+    with tarfile.open(tmp_path / "disk" / "a.tar.gz") as archive:
+        assert not [name for name in archive.getnames() if "link" in name]
+
+
+# ---- folders that somebody else may have filled
+
+
+def test_a_link_in_the_folder_of_a_run_is_never_written_through(tmp_path: Path) -> None:
+    aim, folder = tmp_path / "aim", tmp_path / "run"
+    aim.write_text("mine")
+    folder.mkdir()
+    for name in ("result.json", f".result.json.{os.getpid()}", f".probe.{os.getpid()}"):
+        (folder / name).symlink_to(aim)
+    make_folder(folder)
+    write_file(folder / "result.json", b"new")
+    assert aim.read_text() == "mine"
+    assert (folder / "result.json").read_text() == "new"
+    assert not (folder / "result.json").is_symlink()
+
+
+def test_no_file_is_written_where_the_folder_of_a_run_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / "aim").mkdir()
+    (tmp_path / "run").symlink_to("aim")
+    with pytest.raises(StoreError, match="it is a link"):
+        make_folder(tmp_path / "run")
+    with pytest.raises(StoreError, match="it is a link"):
+        write_file(tmp_path / "run" / "index.html", b"new")
+    assert not list((tmp_path / "aim").iterdir())
+
+
+def test_a_new_file_is_for_those_whom_the_umask_lets_read(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_file(tmp_path / "result.json", b"new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "result.json").stat().st_mode & 0o777 == 0o640
