@@ -9,15 +9,21 @@ too.  A member whose data folder has a cluster starts with it; otherwise it make
 All members of a cluster share one address of 127.0.0.0/8 that no other process of the lab has, with
 ports below those that the kernel hands out: nobody can take a port in between.
 
+Every user of this machine can connect to them.  So each cluster has a random password, which its
+servers, its REST APIs and its Raft ask for.  It is in our memory, and in files that only the
+server's user can read; a server's Unix socket, in a folder of that user, asks for none.
+
 kill() is a crash of the machine: Patroni, then its postmaster, by their process ids.  If the driver
 is killed, the kernel ends Patroni, which stops its server.
 """
 
+import base64
 import contextlib
 import importlib.metadata
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -31,9 +37,11 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from pgflash.errors import PgflashError
+from pgflash.trusted import replace_file
 from pgflash.waiting import wait_until
 from pgflash_lab.account import ServerError, as_server_user, make_server_dir, server_account
 from pgflash_lab.delayed_port import DelayedPort
@@ -42,6 +50,8 @@ from pgflash_lab.postgres import PgInstall, folder_lock
 from pgflash_lab.processes import servers_in, spawn
 
 SCOPE = "fleet"
+#: The roles of Patroni, which have the cluster's password.
+SUPERUSER, REPLICATOR, REWINDER = "postgres", "replicator", "rewinder"
 NAMES = ("alpha", "beta", "gamma")
 
 _RAFT, _REST, _SERVER, _DELAYED = 17001, 17101, 17201, 17301
@@ -52,6 +62,9 @@ _STOP_WAIT_S = 120.0
 
 _free_numbers = set(range(_NUMBERS))
 _numbers_lock = threading.Lock()
+
+#: What Patroni with its own Raft needs; cryptography, so that Raft asks for a password.
+_PACKAGES = ("patroni", "pysyncobj", "cryptography")
 
 
 class PatroniMissingError(PgflashError):
@@ -75,8 +88,12 @@ class ClusterPlan:
     delay_s: float = 0.0
     #: Variables of a member's Patroni and server, by its name.
     env: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    #: User and password of the REST API, if it asks for them where it changes something.
-    login: tuple[str, str] | None = None
+    #: Of Patroni's roles, of Raft, and of the REST API.
+    password: str = field(default_factory=secrets.token_urlsafe, repr=False)
+    #: Another user and password of the REST API, which asks for them where it changes something.
+    login: tuple[str, str] | None = field(default=None, repr=False)
+    #: Roles, not Patroni's, that log in without a password: those of tests.
+    trusted: Sequence[str] = ()
     #: How long the cluster may take until it is as it should be.
     wait_s: float = 120.0
 
@@ -152,11 +169,16 @@ class PatroniMember:
             wait_s=_STOP_WAIT_S,
         )
 
-    def conninfo(self, dbname: str = "postgres", user: str = "postgres") -> str:
-        """Return a connection string of its server."""
+    def conninfo(self, dbname: str = "postgres", user: str = SUPERUSER) -> str:
+        """Return a connection string of its server, with the superuser's password.
+
+        A command's arguments are public: see without_password().
+        """
+        password = self.cluster.plan.password if user == SUPERUSER else None
         return make_conninfo(
-            "", host=self.host, port=self.port, dbname=dbname, user=user, connect_timeout="10"
-        )
+            "", host=self.host, port=self.port, dbname=dbname, user=user, password=password,
+            connect_timeout="10",
+        )  # fmt: skip
 
     def connect(self, dbname: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:
         """Connect to its server as superuser."""
@@ -192,7 +214,12 @@ class PatroniMember:
 
     def _accepts_reinitialization(self) -> bool:
         with contextlib.suppress(OSError):  # Patroni has just been started
-            return not _ask(f"{self.url}/reinitialize", {"force": True}, method="POST")
+            return not _ask(
+                f"{self.url}/reinitialize",
+                {"force": True},
+                method="POST",
+                login=self.cluster.login,
+            )
         return False
 
     def log_tail(self) -> str:
@@ -203,15 +230,18 @@ class PatroniMember:
     def _write_configuration(self) -> None:
         plan = self.cluster.plan
         wal = [plan.wal[self.name]] if self.name in plan.wal else []
-        restapi: dict[str, Any] = {"listen": self._rest, "connect_address": self._rest}
-        if plan.login is not None:
-            username, password = plan.login
-            restapi["authentication"] = {"username": username, "password": password}
+        username, password = self.cluster.login
         configuration = {
             "scope": SCOPE,
             "name": self.name,
-            "restapi": restapi,
+            "restapi": {
+                "listen": self._rest,
+                "connect_address": self._rest,
+                "authentication": {"username": username, "password": password},
+            },
             "raft": {
+                # Without one, Raft runs whatever code a stranger sends.
+                "password": plan.password,
                 "data_dir": str(make_server_dir(self.base / "raft")),
                 "self_addr": self.raft,
                 # Otherwise it binds the port of all addresses, where another cluster may be.
@@ -235,9 +265,9 @@ class PatroniMember:
                 "bin_dir": str(self.cluster.install.bindir),
                 "pgpass": str(self.base / "pgpass"),
                 "authentication": {
-                    "superuser": {"username": "postgres", "password": "p"},
-                    "replication": {"username": "replicator", "password": "p"},
-                    "rewind": {"username": "rewinder", "password": "p"},
+                    "superuser": {"username": SUPERUSER, "password": plan.password},
+                    "replication": {"username": REPLICATOR, "password": plan.password},
+                    "rewind": {"username": REWINDER, "password": plan.password},
                 },
                 "basebackup": ["no-sync", *({"waldir": str(path)} for path in wal)],
                 "parameters": {
@@ -246,17 +276,13 @@ class PatroniMember:
                 },
                 "pg_hba": [
                     "local all all trust",
-                    "host all guarded all scram-sha-256",
-                    "host all all all trust",
-                    "host replication all all trust",
+                    *(f"host all {role} all trust" for role in plan.trusted),
+                    "host all all all scram-sha-256",
+                    "host replication all all scram-sha-256",
                 ],
             },
         }  # fmt: skip
-        path = self.config / "10-patroni.yml"
-        path.write_text(json.dumps(configuration))
-        account = server_account()
-        if account is not None:
-            os.chown(path, account.uid, account.gid)
+        _write_secret(self.config / "10-patroni.yml", json.dumps(configuration).encode())
 
 
 class PatroniCluster:
@@ -273,6 +299,8 @@ class PatroniCluster:
         self.plan = plan
         self.base = base
         require_patroni()
+        #: User and password of the REST APIs.
+        self.login = plan.login or ("lab", plan.password)
         self.python = [sys.executable]
         self.env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **install.env}
         if server_account() is not None:
@@ -304,14 +332,18 @@ class PatroniCluster:
         wait_for(what, condition, wait_s=self.plan.wait_s)
 
     def conninfo(self, dbname: str) -> str:
-        """Return a connection string that leads to whichever member accepts writes."""
+        """Return a connection string that leads to whichever member accepts writes.
+
+        Its password must not be among the arguments of a command: see without_password().
+        """
         return make_conninfo(
             "",
             host=",".join(member.host for member in self.members),
             port=",".join(str(member.port) for member in self.members),
             target_session_attrs="read-write",
             dbname=dbname,
-            user="postgres",
+            user=SUPERUSER,
+            password=self.plan.password,
             connect_timeout="10",
         )
 
@@ -389,24 +421,56 @@ class PatroniCluster:
         """Have the first member that answers change something."""
         for member in self.members:
             with contextlib.suppress(OSError):
-                refused = _ask(member.url + path, body, method=method)
+                refused = _ask(member.url + path, body, method=method, login=self.login)
                 if refused:
                     raise ServerError(f"Patroni refused {method} {path}: {refused}")
                 return
         raise ServerError("no member of the Patroni cluster answers")
 
 
-def _ask(url: str, body: Mapping[str, object], *, method: str) -> str:
+def _ask(url: str, body: Mapping[str, object], *, method: str, login: tuple[str, str]) -> str:
     """Have a member change something; return why it refuses, or "".
 
     OSError: it does not answer.
     """
-    asked = urllib.request.Request(url, json.dumps(body).encode(), method=method)
+    known = base64.b64encode(":".join(login).encode()).decode()
+    headers = {"Authorization": f"Basic {known}"}
+    asked = urllib.request.Request(url, json.dumps(body).encode(), headers, method=method)
     try:
         with urllib.request.urlopen(asked, timeout=_STOP_WAIT_S):
             return ""
     except urllib.error.HTTPError as error:
         return error.read().decode(errors="replace") or str(error)
+
+
+def _write_secret(path: Path, content: bytes) -> None:
+    """Write a file that only the server's user can read, in a folder of that user."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        replace_file(folder, path.name, content, mode=0o600, sync=False)
+        account = server_account()
+        if account is not None:
+            os.chown(path.name, account.uid, account.gid, dir_fd=folder, follow_symlinks=False)
+    finally:
+        os.close(folder)
+
+
+def make_roles(connection: psycopg.Connection[Any], password: str) -> None:
+    """Make Patroni's roles with their password, for a server that it did not make.
+
+    The server is told no more than what it stores: what it is told may be in its log.
+    """
+    made = ((SUPERUSER, None), (REPLICATOR, "replication"), (REWINDER, "superuser"))
+    for name, right in made:
+        role = sql.Identifier(name)
+        stored = connection.pgconn.encrypt_password(
+            password.encode(), name.encode(), b"scram-sha-256"
+        )
+        if right is not None:
+            connection.execute(sql.SQL("create role {} login {}").format(role, sql.SQL(right)))
+        connection.execute(
+            sql.SQL("alter role {} password {}").format(role, sql.Literal(stored.decode()))
+        )
 
 
 def wait_for(what: str, condition: Callable[[], object], *, wait_s: float) -> None:
@@ -416,24 +480,24 @@ def wait_for(what: str, condition: Callable[[], object], *, wait_s: float) -> No
 
 
 def require_patroni() -> None:
-    """Raise if Patroni or its Raft is not installed."""
-    for name in ("patroni", "pysyncobj"):
+    """Raise if Patroni, its Raft or what that needs is not installed."""
+    for name in _PACKAGES:
         try:
             importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError as error:
             raise PatroniMissingError(
                 f"the Python package {name} is not installed",
                 hint="Install Patroni and its Raft beside the lab: "
-                f"`{sys.executable} -m pip install patroni pysyncobj`.",
+                f"`{sys.executable} -m pip install {' '.join(_PACKAGES)}`.",
             ) from error
 
 
 def _copied_packages(folder: Path) -> Path:
     """Return a folder with Patroni and what it needs, which the server's user can enter."""
-    names = _required("patroni", "pysyncobj", "psycopg", "psycopg-binary")
-    version = importlib.metadata.version("patroni")
+    names = _required(*_PACKAGES, "psycopg", "psycopg-binary")
+    versions = [f"{name}-{importlib.metadata.version(name)}" for name in _PACKAGES]
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    path = folder / f"patroni-{version}-python{python}"
+    path = folder / "-".join([*versions, f"python{python}"])
     with folder_lock(path):
         if not path.exists():
             new = path.with_name(f"{path.name}.new")

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
 from pgflash.errors import PgflashError
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.workload import Observer
@@ -60,12 +62,16 @@ def run_pgbench(
 ) -> Ended:
     """Run a pgbench command with --progress=1; its output goes to WORKDIR.
 
+    Its last word is a connection string, whose password is handed over in the environment.
     MAY_BREAK: the clients may lose their connections, which ends it; otherwise that is an error.
     """
     output = workdir / "pgbench.out"
+    *words, conninfo = command
+    conninfo, secret = without_password(conninfo)
+    env = {**os.environ, **install.env, **secret}
     with (
         output.open("w", encoding="utf-8") as stdout,
-        _process(command, env={**os.environ, **install.env}, stdout=stdout, cwd=workdir) as process,
+        _process([*words, conninfo], env=env, stdout=stdout, cwd=workdir) as process,
     ):
         pid = process.pid
         with _deadline(process, run_s + GRACE_S):
@@ -78,6 +84,18 @@ def run_pgbench(
             hint="The server's log may say more.",
         )
     return Ended(pid=pid, cpu_s=cpu_s, broken=broken)
+
+
+def without_password(conninfo: str) -> tuple[str, dict[str, str]]:
+    """Return a connection string without its password, and the variable that has it instead.
+
+    Every user of the machine sees the arguments of a command, and only we its environment.
+    """
+    known = conninfo_to_dict(conninfo)
+    password = known.pop("password", None)
+    if password is None:
+        return conninfo, {}
+    return make_conninfo("", **known), {"PGPASSWORD": str(password)}
 
 
 def measure_pgbench(

@@ -8,6 +8,7 @@ leader that cannot reach Raft while it reaches the members.
 
 import contextlib
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,14 +31,17 @@ from support.patience import PATIENCE_S
 __all__ = [
     "PASSWORD",
     "USER",
+    "WATCHER",
     "PatroniCluster",
     "PatroniMember",
     "as_patronis_user",
     "running_cluster",
 ]
 
-#: The password of the REST API of a cluster that has one.
-USER, PASSWORD = "operator", "s3cret of the API"
+#: The login of the REST API.
+USER, PASSWORD = "operator", f"s3cret of the API {secrets.token_urlsafe()}"
+#: The role that tests look with; it needs no password.
+WATCHER = "watcher"
 
 _DYNAMIC = {
     "ttl": 30,
@@ -67,13 +71,11 @@ _PARAMETERS = {
 def running_cluster(
     install: PgInstall,
     *,
-    guarded: bool = False,
     own_parameters: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[PatroniCluster]:
     """Run a cluster until it is not needed; print its logs if it does not come to be.
 
-    GUARDED asks for a password where its REST API changes something.  OWN_PARAMETERS are settings
-    of one member, by its name.
+    OWN_PARAMETERS are settings of one member, by its name.
     """
     base = Path(tempfile.mkdtemp(prefix="pgflash-test-", dir=folder_in_memory()))
     base.chmod(0o755)
@@ -85,7 +87,8 @@ def running_cluster(
             name: {"pgflash.cache_file": str(base / name / "cache"), **own.get(name, {})}
             for name in NAMES
         },
-        login=(USER, PASSWORD) if guarded else None,
+        login=(USER, PASSWORD),
+        trusted=[WATCHER],
         wait_s=PATIENCE_S,
     )
     try:

@@ -22,7 +22,7 @@ from pgflash_lab.failover.ledger import make_ledger
 from pgflash_lab.failover.model import FailoverParameters
 from pgflash_lab.leftovers import remove_data
 from pgflash_lab.model.run import Approach
-from pgflash_lab.patroni import NAMES, ClusterPlan, PatroniCluster
+from pgflash_lab.patroni import NAMES, ClusterPlan, PatroniCluster, make_roles
 from pgflash_lab.postgres import copy_files
 from pgflash_lab.server import Server, move_wal
 from pgflash_lab.store import write_file
@@ -37,10 +37,6 @@ _PARAMETERS = {
     "hot_standby_feedback": "on",
     "max_standby_streaming_delay": "60s",
 }
-_ROLES = """
-create role replicator login replication;
-create role rewinder login superuser;
-"""
 
 
 def emulated_members(
@@ -66,8 +62,8 @@ def running_fleet(lab: Lab, approach: Approach) -> Iterator[PatroniCluster]:
     places = {name: _places(lab.folders, name, approach) for name in NAMES}
     base = lab.work / "fleet"
     try:
-        _prepare(lab, approach, places)
         plan = _plan(lab, approach, places)
+        _prepare(lab, approach, places, plan)
         cluster = PatroniCluster(lab.install, base, plan, packages=our_dir())
         try:
             cluster.start()
@@ -115,7 +111,7 @@ def _places(folders: Folders, name: str, approach: Approach) -> Places:
     )
 
 
-def _prepare(lab: Lab, approach: Approach, places: Mapping[str, Places]) -> None:
+def _prepare(lab: Lab, approach: Approach, places: Mapping[str, Places], plan: ClusterPlan) -> None:
     """Give each member the loaded database, with what the members need."""
     first, *others = (places[name] for name in NAMES)
     alone = Places(base=first.base, wal=None, cache_files=(), tablespaces={}, archive=None)
@@ -124,7 +120,7 @@ def _prepare(lab: Lab, approach: Approach, places: Mapping[str, Places]) -> None
     with server:
         server.start()
         with server.connect() as connection:
-            connection.execute(_ROLES)
+            make_roles(connection, plan.password)
         create_extension(server, statements=False)
         with server.connect(DATABASE) as connection:
             make_ledger(connection)

@@ -29,7 +29,7 @@ OTHER_LEADS = re.compile("does not lead any more.*was not asked")
 
 @pytest.fixture(scope="module")
 def shared(pgflash_install: PgInstall) -> Iterator[PatroniCluster]:
-    with running_cluster(pgflash_install, guarded=True) as cluster:
+    with running_cluster(pgflash_install) as cluster:
         with cluster.leader().connect() as connection:
             connection.execute("create role watcher login in role pg_monitor")
         yield cluster

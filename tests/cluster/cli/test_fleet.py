@@ -3,13 +3,21 @@
 
 import contextlib
 import json
+import pickle
 import signal
+import socket
+import struct
+import urllib.error
+import urllib.request
+import zlib
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from pgflash.cli import main
 from pgflash.live.fleet import LiveFleet
@@ -18,8 +26,10 @@ from pgflash_lab.patroni import NAMES
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.processes import servers_in
 from support.commands import output
-from support.patience import until
+from support.patience import PATIENCE_S, until
 from support.patroni import (
+    PASSWORD,
+    USER,
     PatroniCluster,
     PatroniMember,
     as_patronis_user,
@@ -30,6 +40,13 @@ from support.terminal import PGFLASH, terminal
 from support.warmth import tell_warmth
 
 SECRET = "s3cret of the role"
+
+
+@pytest.fixture(autouse=True)
+def login(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands change something by Patroni's REST API."""
+    monkeypatch.setenv("PATRONI_RESTAPI_USERNAME", USER)
+    monkeypatch.setenv("PATRONI_RESTAPI_PASSWORD", PASSWORD)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +79,55 @@ def page(fleet: PatroniCluster, dsn: str = "dbname=postgres user=watcher") -> It
         until(lambda: len(site.fleet.view.fleet.members) == len(fleet.members))
         until(lambda: not any(one.is_connecting for one in site.fleet.view.members))
         yield site
+
+
+# ---- other users of this machine, who reach the same addresses
+
+
+@pytest.mark.parametrize("user", ["postgres", "rewinder", "replicator"])
+def test_no_server_takes_a_stranger_who_has_no_password(
+    fleet: PatroniCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: str
+) -> None:
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+    for member in fleet.members:
+        for more in ({}, {"replication": "database"}, {"replication": "true"}):
+            stranger = make_conninfo(
+                "", host=member.host, port=member.port, dbname="postgres", user=user, **more
+            )
+            with pytest.raises(psycopg.OperationalError, match="no password supplied"):
+                psycopg.connect(stranger)
+
+
+def test_patroni_changes_nothing_for_a_stranger(fleet: PatroniCluster) -> None:
+    for member in fleet.members:
+        body = json.dumps({"postgresql": {"parameters": {"archive_command": "id"}}}).encode()
+        asked = urllib.request.Request(f"{member.url}/config", body, method="PATCH")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(asked, timeout=PATIENCE_S)
+
+
+def test_raft_reads_nothing_of_a_stranger(fleet: PatroniCluster) -> None:
+    """Raft unpickles what it reads, which can run code."""
+    message = zlib.compress(pickle.dumps(["status"]))
+    for member in fleet.members:
+        host, _, port = member.raft.partition(":")
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as stranger:
+            stranger.sendall(struct.pack("i", len(message)) + message)
+            assert stranger.recv(1) == b"", "it is closed without an answer"
+
+
+def test_only_the_servers_user_can_read_the_password(fleet: PatroniCluster) -> None:
+    for member in fleet.members:
+        for path in (member.config / "10-patroni.yml", *member.base.glob("pgpass*")):
+            assert path.stat().st_mode & 0o777 == 0o600, path
+        for folder in (member.base, member.config, member.data):
+            assert folder.stat().st_mode & 0o077 == 0, folder
+        assert fleet.plan.password not in member.log_path.read_text(errors="replace")
+    assert fleet.plan.password not in repr(fleet.plan)
+
+
+# ---- the fleet
 
 
 def test_all_members_are_shown_with_role_lag_cache_and_version(
