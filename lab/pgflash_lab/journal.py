@@ -25,13 +25,14 @@ import msgspec
 
 from pgflash.progress import Listener, Passing
 from pgflash_lab.model.lab_view import RunSecond
-from pgflash_lab.store import StoreError, open_plain, write_file
+from pgflash_lab.store import StoreError, open_plain, read_plain, write_file
 
 PROGRESS_FILE = "progress.json"
 LOCK_FILE = ".running"
 
 NOTES_MAX = 20
 SECONDS_MAX = 300
+_PROGRESS_MAX_BYTES = 2**20
 #: A process that checks whether a run is running holds its lock for an instant.
 _LOCK_TRIES = 20
 
@@ -53,6 +54,12 @@ class Progress:
     attempt: str = ""
     counted: str = ""
     seconds: tuple[RunSecond, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse times that are none, by a ValueError: the file may be anybody's."""
+        for text in (self.began_at, self.at or self.began_at):
+            if datetime.fromisoformat(text).tzinfo is None:
+                raise ValueError(f"{text} is of no time zone")
 
 
 @contextlib.contextmanager
@@ -85,11 +92,11 @@ def kept(folder: Path, listener: Listener) -> Iterator["Journal"]:
 def progress_of(folder: Path) -> Progress | None:
     """Return what the run in a folder is doing; None if it is not being made."""
     try:
-        with (folder / LOCK_FILE).open() as lock:
+        with os.fdopen(open_plain(folder / LOCK_FILE), "rb") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                text = (folder / PROGRESS_FILE).read_bytes()
+                text = read_plain(folder / PROGRESS_FILE, _PROGRESS_MAX_BYTES)
                 return msgspec.json.decode(text, type=Progress)
     except (OSError, msgspec.DecodeError):
         pass

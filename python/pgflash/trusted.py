@@ -94,6 +94,24 @@ def _walked(path: Path, who: frozenset[int]) -> Iterator[tuple[int, str, str]]:
         os.close(folder)
 
 
+def who_else(path: Path) -> str:
+    """Return, as a sentence, who else can change what is in a folder, or make it; or nothing."""
+    try:
+        with opened_parent(path / "inside", who=ours()):
+            return ""
+    except FileNotFoundError:
+        pass
+    except ChangeableError as error:
+        return error.message
+    except OSError as error:
+        return f"{path} cannot be opened: {error.strerror}"
+    above = path.absolute().parent
+    if not above.exists():
+        return who_else(above)
+    status = above.stat()  # its folder may be a sticky one, where others can make it first
+    return _who_writes(status, str(above), ours()) or who_else(above)
+
+
 def make_folders(path: Path) -> None:
     """Make a folder of ours, and missing ones above it, where nobody else can interfere."""
     for folder in (*reversed(path.absolute().parents), path.absolute()):
@@ -117,6 +135,11 @@ def _who_else(status: os.stat_result, shown: str, who: frozenset[int]) -> str:
         return f"{shown} belongs to {_user(status.st_uid)}"
     if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         return ""
+    return _who_writes(status, shown, who)
+
+
+def _who_writes(status: os.stat_result, shown: str, who: frozenset[int]) -> str:
+    """Return, as a sentence, whom the mode of a file or folder lets write; or nothing."""
     if status.st_mode & stat.S_IWOTH:
         return f"every user may write to {shown}"
     if status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid, who):

@@ -3,7 +3,8 @@
 
 A run's file is read again only if it has changed.  The pages are those that a run writes, under the
 names that it gives them; a name is looked up in the folder of a run that the store lists, so no
-path can lead elsewhere, and symbolic links are not followed.
+path can lead elsewhere, and symbolic links are not followed.  The store may be somebody else's:
+nothing but a file is opened, so that no pipe holds the page up.
 
 A page is shown under a Content-Security-Policy of its own, which allows less than ours: no script,
 no form, nothing loaded from anywhere, and only styles in its head, by their hash.  See
@@ -12,11 +13,8 @@ docs/decisions/0029.
 
 import base64
 import contextlib
-import errno
 import hashlib
-import os
 import re
-import stat
 import threading
 from collections import OrderedDict
 from dataclasses import replace
@@ -30,7 +28,7 @@ from pgflash_lab.journal import PROGRESS_FILE, Progress, progress_of
 from pgflash_lab.model.lab_view import LabView, RunApproach, RunLink, RunProgress, RunView
 from pgflash_lab.model.run import Run
 from pgflash_lab.model.summary import base_of, ratio, summarize
-from pgflash_lab.store import PAPER_FILE, REPORT_FILE, RUN_FILE, Store, state_of
+from pgflash_lab.store import PAPER_FILE, REPORT_FILE, RUN_FILE, Store, read_plain, state_of
 
 RUNS_MAX = 100
 PAGE_MAX_BYTES = 32 * 2**20
@@ -95,7 +93,7 @@ class Shelf:
         folder = self._store.folder(run_id)
         if names.fullmatch(name) and run_id in self._ids():
             with contextlib.suppress(OSError):
-                return _read_plain(folder / name)
+                return read_plain(folder / name, PAGE_MAX_BYTES)
         raise NoSuchRunError("There is no such page of a run.")
 
     # ---- runs
@@ -215,16 +213,11 @@ def _files(folder: Path) -> tuple[RunLink, ...]:
 
 
 def _names(folder: Path, names: re.Pattern[str]) -> list[str]:
-    return [one.name for one in folder.iterdir() if names.fullmatch(one.name) and _is_plain(one)]
-
-
-def _read_plain(path: Path) -> bytes:
-    """Return the content of a file, which must not be a link or too large when it is opened."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > PAGE_MAX_BYTES:
-            raise OSError(errno.EINVAL, "no page", str(path))
-        return file.read(PAGE_MAX_BYTES)
+    try:
+        files = list(folder.iterdir())
+    except OSError:  # it is gone, or not ours to read
+        return []
+    return [one.name for one in files if names.fullmatch(one.name) and _is_plain(one)]
 
 
 def _is_plain(path: Path) -> bool:

@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from pgflash import api
 from pgflash.cli.options import dsn_option, examples
 from pgflash.cli.output import say
 from pgflash.cli.patroni import patroni_access_options, patroni_option
 from pgflash.errors import PgflashError, UsageError
+from pgflash.trusted import who_else
 from pgflash.web.tokens import default_file, token_of
 
 DEFAULT = "127.0.0.1:8432"
@@ -78,9 +80,11 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("out"),
     show_default=True,
-    help="Folder for the pages of other distributions.",
+    help="Folder for the pages of other distributions, such as that of the lab's runs.",
 )
+@click.pass_context
 def serve_command(
+    context: click.Context,
     *,
     dsns: tuple[str, ...],
     urls: tuple[str, ...],
@@ -134,10 +138,21 @@ def serve_command(
         address=address,
         port=port,
         policy=policy,
-        store=store,
+        store=_store(context, store),
         ready=ready,
         say=_say,
     )
+
+
+def _store(context: click.Context, store: Path) -> Path | None:
+    """Return the folder of the runs; None if it was not named, and others decide what is in it."""
+    if context.get_parameter_source("store") is not ParameterSource.DEFAULT:
+        return store
+    others = who_else(store)
+    if not others:
+        return store
+    _say(f'"{store.absolute()}" is left out, because {others}; --store names a folder to be shown')
+    return None
 
 
 def _say(line: str) -> None:

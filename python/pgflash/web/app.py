@@ -391,7 +391,9 @@ def _server_routes(find: Callable[[Request], ServerPages]) -> list[BaseRoute]:
 STORE = Path("out")
 
 
-def make_app(watched: Collector | LiveFleet, policy: Policy, *, store: Path = STORE) -> ASGIApp:
+def make_app(
+    watched: Collector | LiveFleet, policy: Policy, *, store: Path | None = STORE
+) -> ASGIApp:
     """Return the guarded application, which starts and stops WATCHED with itself."""
     guests = guest_pages(store)
     doorman = Doorman(policy)

@@ -33,6 +33,8 @@ class GuestPage:
     files: str = ""
 
 
-def guest_pages(store: Path) -> tuple[GuestPage, ...]:
-    """Return the pages of the distributions that are installed."""
+def guest_pages(store: Path | None) -> tuple[GuestPage, ...]:
+    """Return the pages of the distributions that are installed; none without a folder for them."""
+    if store is None:
+        return ()
     return tuple(point.load()(store) for point in entry_points(group=GROUP))

@@ -66,9 +66,12 @@ def serve(
     policy: Policy,
     ready: Callable[[str], None],
     say: Callable[[str], None],
-    store: Path = STORE,
+    store: Path | None = STORE,
 ) -> None:
-    """Serve until Ctrl-C; READY is called with the URL once we listen, SAY with each problem."""
+    """Serve until Ctrl-C; READY is called with the URL once we listen, SAY with each problem.
+
+    Without STORE there are no pages of other distributions.
+    """
     try:
         limits = Limits(connections=allowed_connections(Limits().connections))
     except ValueError as error:

@@ -508,7 +508,7 @@ complete -c pgflash -n '__pgflash_at pgflash serve' -l token-file -x -a '(__fish
 complete -c pgflash -n '__pgflash_at pgflash serve' -l no-token -d 'Require no token: everybody who can log in to this machine sees everything.  Only on loopback.'
 complete -c pgflash -n '__pgflash_at pgflash serve' -l allowed-host -x -d 'Another name of this host to answer to.'
 complete -c pgflash -n '__pgflash_at pgflash serve' -l https -d 'Browsers use https, through a proxy in front of this server.'
-complete -c pgflash -n '__pgflash_at pgflash serve' -l store -x -a '(__fish_complete_directories)' -d 'Folder for the pages of other distributions.'
+complete -c pgflash -n '__pgflash_at pgflash serve' -l store -x -a '(__fish_complete_directories)' -d 'Folder for the pages of other distributions, such as that of the lab\'s runs.'
 complete -c pgflash -n '__pgflash_at pgflash serve' -l help -d 'Show help.'
 complete -c pgflash -n '__pgflash_at pgflash snapshot' -s d -x -d 'Database: a name, libpq connection string or URI (default: PGDATABASE, ...).'
 complete -c pgflash -n '__pgflash_at pgflash snapshot' -l dbname -x -d 'Database: a name, libpq connection string or URI (default: PGDATABASE, ...).'

@@ -2,10 +2,13 @@
 """The lab's runs as the live page shows them, and their pages, which run nothing."""
 
 import base64
+import fcntl
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from pgflash.progress import Listener
 from pgflash.web.security import CSP
 from pgflash_lab import journal
 from pgflash_lab.pages import write_products
-from pgflash_lab.store import REPORT_FILE, Store, write_run
+from pgflash_lab.store import REPORT_FILE, RUN_FILE, Store, write_run
 from pgflash_lab.web.shelf import RUNS_MAX, NoSuchRunError, Shelf, page_policy
 from support.runs import BASELINE, FLASH_CACHE, attempt, run_of, whole_run
 from support.served import Served, served
@@ -119,6 +122,48 @@ def test_what_is_kept_of_runs_is_bounded_and_read_again_only_when_changed(
     grown = run_of(attempt(BASELINE, tpm=1000.0), attempt(FLASH_CACHE, tpm=1500.0))
     write_run(store.folder("run-104"), grown)
     assert shelf.runs().runs[0].attempts == 2
+
+
+@pytest.mark.parametrize("name", [journal.LOCK_FILE, journal.PROGRESS_FILE, RUN_FILE])
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_pipe_or_a_link_in_place_of_a_file_holds_nothing_up(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    """All runs are listed; that of the pipe is not being made, and not read through a link."""
+    one = Store(root=tmp_path / "store")
+    run = run_of(attempt(BASELINE, tpm=1000.0))
+    write_run(one.folder("good"), run)
+    write_run(one.folder("odd"), run)
+    write_run(tmp_path / "aim", replace(run, title="secret"))
+    (one.folder("odd") / name).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(one.folder("odd") / name)
+    else:
+        (one.folder("odd") / name).symlink_to(tmp_path / "aim" / RUN_FILE)
+    with locked(one.folder("odd")) if name == journal.PROGRESS_FILE else nullcontext():
+        found = {view.id: view for view in Shelf(one.root).runs().runs}
+    assert set(found) == {"good", "odd"}
+    assert found["odd"].state == ("unreadable" if name == RUN_FILE else found["good"].state)
+    assert found["odd"].title != "secret"
+
+
+@pytest.mark.parametrize("at", ["", "yesterday", "2026-11-22T08:00:00"])
+def test_a_progress_without_a_moment_is_none(tmp_path: Path, at: str) -> None:
+    one = Store(root=tmp_path)
+    write_run(one.folder("odd"), run_of(attempt(BASELINE, tpm=1000.0)))
+    text = json.dumps({"began_at": at, "stage": "loading"})
+    (one.folder("odd") / journal.PROGRESS_FILE).write_text(text)
+    with locked(one.folder("odd")):
+        (found,) = Shelf(one.root).runs().runs
+    assert (found.state, found.progress) == ("finished", None)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run that is being made."""
+    with (folder / journal.LOCK_FILE).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 # ---- pages of runs
