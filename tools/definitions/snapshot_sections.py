@@ -146,6 +146,7 @@ def _definition(one: Declared) -> str:
         "key": _python(one.get("key", ())),
         "gauges": _python(_gauges(one)),
         "reset": f'"{one["reset"]}"' if "reset" in one else "",
+        "of_parts": "True" if one.get("of_parts") else "",
         "falls": f"Falls.{one['falls'].upper()}" if "falls" in one else "",
         "ends": "True" if one.get("ends") else "",
         "every": "True" if one.get("every") else "",

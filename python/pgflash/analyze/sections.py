@@ -150,7 +150,7 @@ def _was_reset(
 ) -> bool:
     if shape.falls is Falls.CLAMP:
         return False
-    at = _index(columns, shape.reset)
+    at = None if shape.of_parts else _index(columns, shape.reset)
     if at is not None and now[at] is not None and then[at] != now[at]:
         return True
     return any(

@@ -93,6 +93,8 @@ class SectionDefinition:
     gauges: tuple[str, ...] = ()
     #: The column with the time of the last reset.
     reset: str = ""
+    #: That time moves for counters outside the row, too: only a smaller count tells a reset.
+    of_parts: bool = False
     falls: Falls = Falls.RESET
     #: The two ends of a period say as much as all the snapshots in between.
     ends: bool = False

@@ -99,6 +99,7 @@ select oid as tablespace_oid, spcname as tablespace from pg_catalog.pg_tablespac
         key=("datid",),
         gauges=("numbackends",),
         reset="stats_reset",
+        of_parts=True,
         query="select * from pg_catalog.pg_stat_database",
     ),
     SectionDefinition(

@@ -92,6 +92,27 @@ def test_a_reset_costs_no_more_than_its_interval_and_is_said() -> None:
     assert "database" in report.table("missing").values("section")
 
 
+def test_a_reset_of_one_table_costs_its_database_no_count_and_is_not_said() -> None:
+    # pg_stat_reset_single_table_counters() moves the database's stats_reset, and nothing else.
+    store = shelf_of(
+        {"database": [database(1000)]},
+        {"database": [database(1100, reset="2026-03-01T12:05:00+00:00")]},
+    )
+    period = make_period(store, 1, 2)
+    assert commits(store, 1, 2) == 100
+    assert period.resets == ()
+
+
+def test_a_reset_is_told_by_its_time_where_a_row_has_nothing_else_to_reset() -> None:
+    at = "2026-03-01T12:05:00+00:00"
+    store = shelf_of(
+        {"slru": [_slru(4) | {"stats_reset": None}]}, {"slru": [_slru(9) | {"stats_reset": at}]}
+    )
+    period = make_period(store, 1, 2)
+    assert period.records("slru")[0]["blks_hit"] == 9
+    assert len(period.resets) == 1
+
+
 def test_a_count_that_fell_without_a_word_was_reset_too() -> None:
     store = shelf_of({"slru": [{"name": "xact", "blks_hit": 9}]}, {"slru": [_slru(4)]})
     period = make_period(store, 1, 2)
