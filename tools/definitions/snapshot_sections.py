@@ -61,7 +61,7 @@ def generated() -> dict[Path, str]:
 def check(one: Declared) -> None:
     """Refuse a key, a gauge or another role of a column that the section does not have."""
     roles = {*one.get("key", ()), *one.get("gauges", ()), *one.get("ranked", ())}
-    roles |= {*one.get("notes", ()), *one.get("sources", ())}
+    roles |= {*one.get("notes", ()), *one.get("sources", ()), *one.get("wraps", ())}
     columns = {*one.get("columns", ()), *one.get("counts", ())}
     view = re.search(r"^select \* from \{schema\}(\w+)$", one.get("query", ""))
     if view:
@@ -146,6 +146,7 @@ def _definition(one: Declared) -> str:
         "key": _python(one.get("key", ())),
         "gauges": _python(_gauges(one)),
         "reset": f'"{one["reset"]}"' if "reset" in one else "",
+        "wraps": _python(one.get("wraps", ())),
         "of_parts": "True" if one.get("of_parts") else "",
         "falls": f"Falls.{one['falls'].upper()}" if "falls" in one else "",
         "ends": "True" if one.get("ends") else "",

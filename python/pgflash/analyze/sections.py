@@ -3,8 +3,8 @@
 
 A section is a table.  Declared for each (definitions/snapshot_sections.toml) are the columns that
 identify a row (the key), the numbers that are not counts (gauges: taken from the later section),
-and what a smaller value in the later section means.  Any other number is a count; anything else
-(names, modes) is taken from the later section.
+the counts of 32 bits, and what a smaller value in the later section means.  Any other number is a
+count; anything else (names, modes) is taken from the later section.
 
     subtract(before, after)     what was counted between two snapshots
     add(deltas)                 what was counted in several consecutive periods
@@ -60,6 +60,8 @@ def subtract(before: Section | None, after: Section) -> Change:
     for key, row in _by_key(after, shape).items():
         was = old.get(key)
         aligned = None if was is None else [_at(was, place.get(c)) for c in after.columns]
+        if aligned is not None and shape.wraps:
+            aligned = _before_wraps(aligned, row, after.columns, shape)
         if aligned is not None and _was_reset(aligned, row, after.columns, counted, shape):
             at = _at(row, _index(after.columns, shape.reset))
             resets.append(Reset(section=after.name, row=_said(key), at=str(at or "")))
@@ -159,6 +161,25 @@ def _was_reset(
     )
 
 
+def _before_wraps(
+    then: Sequence[Value], now: Row, columns: Sequence[str], shape: SectionDefinition
+) -> list[Value]:
+    """Return THEN with 2^32 less where a count of 32 bits has begun again at 0.
+
+    A count that would have moved by half of its range or more was reset instead.
+    """
+    return [
+        a - _WRAP  # type: ignore[operator]
+        if column in shape.wraps
+        and type(a) in _NUMBERS
+        and type(b) in _NUMBERS
+        and number(b) < number(a) < _WRAP
+        and number(b) + _WRAP - number(a) < _WRAP / 2
+        else a
+        for a, b, column in zip(then, now, columns, strict=True)
+    ]
+
+
 def _less(then: Value, now: Value) -> Value:
     """Return NOW less THEN, at least zero; anything but a number is returned as it is now."""
     if type(now) in _NUMBERS and type(then) in _NUMBERS:
@@ -180,6 +201,8 @@ def _plus(one: Value, other: Value) -> Value:
         return [_plus(a, b) for a, b in zip(long, padded, strict=True)]
     return one if other is None else other
 
+
+_WRAP = 2**32
 
 #: Types that are counts; a boolean is not one of them.
 _NUMBERS = frozenset({int, float})

@@ -91,6 +91,8 @@ class SectionDefinition:
     key: tuple[str, ...] = ()
     #: Numbers that are not counts.
     gauges: tuple[str, ...] = ()
+    #: Counts of 32 bits, which begin again at 0.
+    wraps: tuple[str, ...] = ()
     #: The column with the time of the last reset.
     reset: str = ""
     #: That time moves for counters outside the row, too: only a smaller count tells a reset.

@@ -396,6 +396,13 @@ select pg_catalog.pg_wal_lsn_diff(
             "flush_time_ms",
         ),
         key=("disk",),
+        wraps=(
+            "read_time_ms",
+            "write_time_ms",
+            "io_time_ms",
+            "weighted_time_ms",
+            "flush_time_ms",
+        ),
     ),
     SectionDefinition(
         name="host_state",

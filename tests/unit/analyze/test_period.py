@@ -134,6 +134,26 @@ def test_what_the_kernel_counts_back_is_no_reset() -> None:
     assert period.resets == ()
 
 
+def disk(reads: int, io_time_ms: int) -> dict[str, Rows]:
+    return {"host_disks": [{"disk": "sda", "reads": reads, "io_time_ms": io_time_ms}]}
+
+
+def test_a_time_of_32_bits_goes_on_at_0_and_costs_its_disk_no_count() -> None:
+    store = shelf_of(disk(5000, 2**32 - 100), disk(5600, 200))
+    period = make_period(store, 1, 2)
+    (row,) = period.records("host_disks")
+    assert (row["reads"], row["io_time_ms"]) == (600, 300)
+    assert period.resets == ()
+
+
+def test_a_disk_that_returned_was_reset_whatever_its_times_are() -> None:
+    for then, now in ((disk(5000, 2**32 - 100), disk(7, 200)), (disk(5, 900), disk(7, 200))):
+        period = make_period(shelf_of(then, now), 1, 2)
+        (row,) = period.records("host_disks")
+        assert (row["reads"], row["io_time_ms"]) == (7, 200)
+        assert [one.row for one in period.resets] == ["sda"]
+
+
 def test_lists_are_subtracted_element_by_element() -> None:
     store = shelf_of(
         {"cache": [{"cache_file": "/f", "hits": 1, "flash_read_histogram": [1, 2, 3]}]},

@@ -18,6 +18,7 @@ def test_columns_of_the_section_or_its_view_are_accepted(declared: dict[str, obj
     "declared",
     [
         OURS | {"key": ["disc"]},
+        OURS | {"wraps": ["read_time_ms"]},
         OURS | {"notes": {"writes": "in blocks"}},
         OF_A_VIEW | {"gauges": ["write_mean"]},
         OF_A_VIEW | {"reset": "stats_reset"},
