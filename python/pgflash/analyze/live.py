@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: PostgreSQL
 """What happened between two consecutive readings, as rates.
 
-A counter that is smaller than before started over: its whole value was counted since.  No rate is
-negative, and none spans a restart.  Quantiles are computed from ranges, each twice as wide as the
-one before.  Within a range, requests are assumed to be spread evenly over its logarithm, so a
-quantile may be off by a factor of two at most.
+A counter that is smaller than before started over: its whole value was counted since.  What
+PostgreSQL counts by database is compared by database: a sum over all of them falls if one is
+dropped or reset, though no other started over.  No rate is negative, and none spans a restart.
+
+Quantiles are computed from ranges, each twice as wide as the one before.  Within a range, requests
+are assumed to be spread evenly over its logarithm, so a quantile may be off by a factor of two at
+most.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pgflash.model.live import (
     CacheSecond,
+    DatabaseCounts,
     EventSecond,
     Flow,
     Quantiles,
@@ -33,10 +37,17 @@ def sample(before: Reading, after: Reading, *, number: int) -> Sample | None:
     elapsed_s = after.monotonic_s - before.monotonic_s
     if after.started_at != before.started_at or elapsed_s <= 0:
         return None
-    commits = _since(before.commits, after.commits)
-    flows = {
-        name: _flow(before.flows.get(name, Flow()), flow) for name, flow in after.flows.items()
-    }
+    databases = list(_databases(before, after))
+    commits = sum(_since(was.commits, now.commits) for was, now in databases)
+    rollbacks = sum(_since(was.rollbacks, now.rollbacks) for was, now in databases)
+    flows: dict[str, Flow] = {}
+    for was_flows, now_flows in [
+        (before.flows, after.flows),
+        *((was.flows, now.flows) for was, now in databases),
+    ]:
+        for name, flow in now_flows.items():
+            more = _flow(was_flows.get(name, Flow()), flow)
+            flows[name] = _sum(flows.get(name, Flow()), more)
     latency = {}
     for name, counts in after.latencies.items():
         found = quantiles(between(before.latencies.get(name, {}), counts))
@@ -49,7 +60,7 @@ def sample(before: Reading, after: Reading, *, number: int) -> Sample | None:
         aas=_sessions(after),
         events=_events(after),
         commits_s=commits / elapsed_s,
-        rollbacks_s=_since(before.rollbacks, after.rollbacks) / elapsed_s,
+        rollbacks_s=rollbacks / elapsed_s,
         sessions=after.sessions,
         active=after.active,
         bytes_s={name: flow.bytes / elapsed_s for name, flow in flows.items()},
@@ -75,6 +86,20 @@ def _flow(before: Flow, now: Flow) -> Flow:
         bytes=max(now.bytes - before.bytes, 0.0),
         time_ms=max(now.time_ms - before.time_ms, 0.0),
     )
+
+
+def _sum(one: Flow, other: Flow) -> Flow:
+    return Flow(
+        calls=one.calls + other.calls,
+        bytes=one.bytes + other.bytes,
+        time_ms=one.time_ms + other.time_ms,
+    )
+
+
+def _databases(before: Reading, after: Reading) -> Iterator[tuple[DatabaseCounts, DatabaseCounts]]:
+    """Yield the earlier and the later counts of each database; a new one began at zero."""
+    for oid, now in after.databases.items():
+        yield before.databases.get(oid, DatabaseCounts()), now
 
 
 def _sessions(reading: Reading) -> dict[str, float] | None:

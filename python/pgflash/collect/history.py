@@ -21,7 +21,7 @@ from psycopg import sql
 from pgflash.analyze.live import sample
 from pgflash.analyze.sections import number, total
 from pgflash.model.history import History, SessionsSpan
-from pgflash.model.live import Flow, LiveServer, Reading, WaitTime
+from pgflash.model.live import DatabaseCounts, Flow, LiveServer, Reading, WaitTime
 from pgflash.model.snapshot import Value
 from pgflash.model.waits import FOREGROUND, WaitClass
 from pgflash.session import Connection, said
@@ -264,7 +264,6 @@ def _reading(
     waits: tuple[WaitTime, ...],
     covered_s: float,
 ) -> Reading:
-    databases = found.get("database", [])
     (facts,) = found.get("server", []) or ({},)
     wal = found.get("stat_wal", [])
     cache = found.get("cache", [])
@@ -272,14 +271,19 @@ def _reading(
         at=at,
         monotonic_s=at.timestamp(),
         started_at=started_at,
-        commits=int(total(databases, "xact_commit")),
-        rollbacks=int(total(databases, "xact_rollback")),
         sessions=int(number(facts.get("sessions"))),
         active=int(number(facts.get("active_sessions"))),
+        databases={
+            str(one.get("datid")): DatabaseCounts(
+                name=str(one.get("datname") or ""),
+                commits=int(number(one.get("xact_commit"))),
+                rollbacks=int(number(one.get("xact_rollback"))),
+                flows={} if "io" in found else {"temp": Flow(bytes=number(one.get("temp_bytes")))},
+            )
+            for one in found.get("database", [])
+        },
         wal_bytes=int(total(wal, "wal_bytes")) if wal else None,
-        flows=_flows(found["io"])
-        if "io" in found
-        else {"temp": Flow(bytes=total(databases, "temp_bytes"))},
+        flows=_flows(found.get("io", [])),
         latencies=_latencies(found.get("io_histogram", [])),
         waits=waits,
         covered_s=covered_s,

@@ -6,6 +6,8 @@ the previous reading are added up by class and event.  On a plain server, the se
 of the reading are one sample, and requests are those that PostgreSQL itself counts; figures that
 this cannot provide are listed in `missing`.
 
+What PostgreSQL counts by database is read by database: the sum falls if one of them is dropped.
+
 Each reading takes the samples from the one that was newest at the previous reading up to the newest
 one now, which is left for the next reading.  So no sample is counted twice, and none is missed.
 
@@ -24,7 +26,7 @@ from psycopg import sql
 from pgflash.local import why_not_local
 from pgflash.machine.host import core_count
 from pgflash.model.counters import COUNTERS
-from pgflash.model.live import Flow, LiveServer, Reading, WaitTime
+from pgflash.model.live import DatabaseCounts, Flow, LiveServer, Reading, WaitTime
 from pgflash.model.waits import FOREGROUND, WaitClass, wait_class
 from pgflash.session import Connection, SessionError, find_extension, require_own, said
 
@@ -40,12 +42,15 @@ select (select system_identifier::text from pg_catalog.pg_control_system()),
 
 _BASE = """
 select pg_catalog.clock_timestamp(), pg_catalog.pg_postmaster_start_time(),
-       sum(xact_commit)::float8, sum(xact_rollback)::float8, sum(temp_bytes)::float8,
-       sum(blks_read)::float8, sum(blk_read_time)::float8,
        (select count(*) from pg_catalog.pg_stat_activity where backend_type = 'client backend'),
        (select count(*) from pg_catalog.pg_stat_activity
          where backend_type = 'client backend' and state in ('active', 'fastpath function call')
            and pid <> pg_catalog.pg_backend_pid())
+"""
+
+_DATABASES = """
+select datid::text, coalesce(datname, ''), xact_commit, xact_rollback, temp_bytes::float8,
+       blks_read::float8
   from pg_catalog.pg_stat_database
 """
 
@@ -177,6 +182,7 @@ class LiveReader:
         since, until = self._newest, self._newest_look()
         queries: dict[str, tuple[str, tuple[object, ...]]] = {
             "base": (_BASE, ()),
+            "databases": (_DATABASES, ()),
             "wal": (_WAL, ()),
         }
         if self.server.schema:
@@ -223,19 +229,18 @@ class LiveReader:
 
     def _reading(self, rows: Mapping[str, list[tuple[Any, ...]]], *, sampled: bool) -> Reading:
         monotonic_s = time.monotonic()
-        at, started_at, commits, rollbacks, temp, blocks, _time, sessions, active = rows["base"][0]
+        at, started_at, sessions, active = rows["base"][0]
         waits, covered_s = self._waits(rows, monotonic_s, sampled=sampled)
         self._looked_at = monotonic_s
-        flows = _flows(rows, temp_bytes=float(temp or 0), blocks=float(blocks or 0))
+        flows = _flows(rows)
         syncs = flows.pop("wal sync", None)
         return Reading(
             at=at,
             monotonic_s=monotonic_s,
             started_at=started_at,
-            commits=int(commits or 0),
-            rollbacks=int(rollbacks or 0),
             sessions=int(sessions),
             active=int(active),
+            databases=_databases(rows),
             wal_bytes=int(rows["wal"][0][0] or 0) if rows["wal"] else None,
             flows=flows,
             latencies=_latencies(rows.get("latencies", [])),
@@ -344,22 +349,30 @@ def _missing(
 # ---- rows
 
 
-def _flows(
-    rows: Mapping[str, list[tuple[Any, ...]]], *, temp_bytes: float, blocks: float
-) -> dict[str, Flow]:
+def _flows(rows: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Flow]:
     if "flows" in rows:
         return {
             str(name): Flow(calls=float(calls), bytes=float(size or 0), time_ms=float(ms or 0))
             for name, calls, size, ms in rows["flows"]
         }
-    temp = {"temp": Flow(bytes=temp_bytes)}
-    if rows.get("stock"):
-        reads, writes, read_bytes, written = (float(one or 0) for one in rows["stock"][0])
-        return temp | {
-            "disk": Flow(calls=reads, bytes=read_bytes),
-            "disk writes": Flow(calls=writes, bytes=written),
-        }
-    return temp | {"disk": Flow(calls=blocks, bytes=blocks * 8192)}
+    if not rows.get("stock"):
+        return {}
+    reads, writes, read_bytes, written = (float(one or 0) for one in rows["stock"][0])
+    return {
+        "disk": Flow(calls=reads, bytes=read_bytes),
+        "disk writes": Flow(calls=writes, bytes=written),
+    }
+
+
+def _databases(rows: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, DatabaseCounts]:
+    """Return what each database counts, with the requests that nothing better counts."""
+    found = {}
+    for oid, name, commits, rollbacks, temp_bytes, blocks in rows["databases"]:
+        flows = {} if "flows" in rows else {"temp": Flow(bytes=temp_bytes)}
+        if "flows" not in rows and "stock" not in rows:
+            flows["disk"] = Flow(calls=blocks, bytes=blocks * 8192)
+        found[oid] = DatabaseCounts(name=name, commits=commits, rollbacks=rollbacks, flows=flows)
+    return found
 
 
 def _latencies(rows: Iterable[tuple[Any, ...]]) -> dict[str, dict[float, float]]:

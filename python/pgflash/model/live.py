@@ -50,6 +50,18 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseCounts:
+    """What one database has counted; its counters alone start over, and end with it."""
+
+    #: Its name; "" for what belongs to no database.
+    name: str = ""
+    commits: int = 0
+    rollbacks: int = 0
+    #: Requests that PostgreSQL counts by database.
+    flows: Mapping[str, Flow] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitTime:
     """What sessions did since the previous reading, and their total time."""
 
@@ -67,11 +79,12 @@ class Reading:
     at: datetime
     monotonic_s: float
     started_at: datetime
-    commits: int
-    rollbacks: int
     sessions: int
     active: int
+    #: By oid; that of no database is 0.
+    databases: Mapping[str, DatabaseCounts] = field(default_factory=dict)
     wal_bytes: int | None = None
+    #: Requests that are counted for the whole server.
     flows: Mapping[str, Flow] = field(default_factory=dict)
     #: By what is timed: the number of requests in each range, keyed by its start in microseconds.
     latencies: Mapping[str, Mapping[float, float]] = field(default_factory=dict)

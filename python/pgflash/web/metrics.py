@@ -202,9 +202,9 @@ def _flows(value: Callable[[Reading, str], float]) -> Callable[[Facts], Iterator
 
 
 def _transactions(facts: Facts) -> Iterator[Point]:
-    if facts.reading is not None:
-        yield "_total", {"result": "commit"}, facts.reading.commits
-        yield "_total", {"result": "rollback"}, facts.reading.rollbacks
+    for one in facts.reading.databases.values() if facts.reading is not None else ():
+        yield "_total", {"database": one.name, "result": "commit"}, one.commits
+        yield "_total", {"database": one.name, "result": "rollback"}, one.rollbacks
 
 
 def _info(facts: Facts) -> Iterator[Point]:
@@ -381,8 +381,8 @@ METRICS = (
     Metric(
         name="pgflash_transactions",
         kind=Kind.COUNTER,
-        labels=("result",),
-        help="Completed transactions of all databases.",
+        labels=("database", "result"),
+        help="Completed transactions by database; of no database where its name is empty.",
     ),
     Metric(
         name="pgflash_wal_generated_bytes",

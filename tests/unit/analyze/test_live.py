@@ -10,17 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgflash.analyze.live import between, quantiles, sample
-from pgflash.model.live import Flow, Reading, WaitTime
+from pgflash.model.live import DatabaseCounts, Flow, Reading, WaitTime
 
 STARTED = datetime(2026, 11, 22, 9, tzinfo=UTC)
 FIRST = Reading(
     at=STARTED + timedelta(hours=1),
     monotonic_s=100.0,
     started_at=STARTED,
-    commits=1000,
-    rollbacks=10,
     sessions=20,
     active=5,
+    databases={"5": DatabaseCounts(name="app", commits=1000, rollbacks=10)},
     wal_bytes=10**9,
     flows={"disk": Flow(calls=100, bytes=819_200, time_ms=400), "wal": Flow(calls=7)},
     latencies={"disk": {4096.0: 50, 8192.0: 50}},
@@ -31,8 +30,7 @@ SECOND = replace(
     FIRST,
     at=FIRST.at + timedelta(seconds=2),
     monotonic_s=102.0,
-    commits=1100,
-    rollbacks=14,
+    databases={"5": DatabaseCounts(name="app", commits=1100, rollbacks=14)},
     wal_bytes=10**9 + 4096,
     flows={"disk": Flow(calls=160, bytes=1_310_720, time_ms=700), "temp": Flow(calls=4, bytes=40)},
     latencies={"disk": {4096.0: 60, 8192.0: 50}},
@@ -113,8 +111,7 @@ def test_no_rate_is_ever_negative(before: int, after: int, calls: tuple[int, int
         flow = Flow(calls=count, bytes=count, time_ms=count)
         return replace(
             base,
-            commits=commits,
-            rollbacks=commits,
+            databases={"5": DatabaseCounts(commits=commits, rollbacks=commits)},
             wal_bytes=commits,
             flows={"disk": flow},
             latencies={"disk": {1.0: count}},
@@ -134,6 +131,33 @@ def test_a_counter_that_started_over_counts_what_it_has() -> None:
     assert found is not None
     assert found.commits_s == 500.0
     assert found.requests_s["disk"] == 50.0
+
+
+def test_what_a_dropped_or_reset_database_had_counted_is_not_counted_for_another() -> None:
+    def counts(commits: int, temp_bytes: int, blocks: int) -> DatabaseCounts:
+        flows = {"temp": Flow(bytes=temp_bytes), "disk": Flow(calls=blocks, bytes=8192 * blocks)}
+        return DatabaseCounts(commits=commits, rollbacks=commits, flows=flows)
+
+    before = {
+        "5": counts(10**9, 2**40, 10**9),
+        "6": counts(10**6, 2**30, 10**6),
+        "7": counts(10**6, 2**30, 10**6),
+    }
+    # Database 6 was dropped, 7 was reset, and 8 is new.
+    after = {
+        "5": counts(10**9 + 8, 2**40 + 80, 10**9 + 6),
+        "7": counts(2, 0, 0),
+        "8": counts(4, 0, 2),
+    }
+    found = sample(
+        replace(FIRST, databases=before, flows={}),
+        replace(SECOND, databases=after, flows={}),
+        number=1,
+    )
+    assert found is not None
+    assert (found.commits_s, found.rollbacks_s) == ((8 + 2 + 4) / 2, (8 + 2 + 4) / 2)
+    assert found.bytes_s["temp"] == 80 / 2
+    assert found.requests_s["disk"] == (6 + 2) / 2
 
 
 def test_quantiles_lie_in_the_range_that_holds_them() -> None:

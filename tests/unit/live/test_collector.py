@@ -22,7 +22,15 @@ from pgflash.live.collector import Collector
 from pgflash.live.notices import changes
 from pgflash.live.ring import MESSAGES_MAX, Ring
 from pgflash.live.segments import INTERVALS_MAX
-from pgflash.model.live import FileChange, Flow, LiveServer, Reading, Sample, WaitTime
+from pgflash.model.live import (
+    DatabaseCounts,
+    FileChange,
+    Flow,
+    LiveServer,
+    Reading,
+    Sample,
+    WaitTime,
+)
 from pgflash.session import Connection, SessionError
 from pgflash.web.details import WAITING_MAX, Details
 from support.patience import PATIENCE_S, until
@@ -89,10 +97,9 @@ class Hours:
             at=START + timedelta(seconds=n),
             monotonic_s=float(n),
             started_at=self.server.started_at,
-            commits=100 * n,
-            rollbacks=n,
             sessions=20,
             active=5 + n % 7,
+            databases={"5": DatabaseCounts(name="app", commits=100 * n, rollbacks=n)},
             wal_bytes=n * 1_000_000,
             flows={
                 name: Flow(calls=50.0 * n, bytes=409_600.0 * n, time_ms=9.0 * n)

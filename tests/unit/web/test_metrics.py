@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pgflash.model.fleet import FleetMember
-from pgflash.model.live import Flow, LiveServer, Reading
+from pgflash.model.live import DatabaseCounts, Flow, LiveServer, Reading
 from pgflash.web.metrics import METRICS, OPENMETRICS, TEXT, Facts, Kind, accepted
 from pgflash.web.metrics import render as render_as
 from support.promtool import promtool_complaints
@@ -27,10 +27,12 @@ READING = Reading(
     at=datetime(2026, 11, 22, 1, tzinfo=UTC),
     monotonic_s=time.monotonic(),
     started_at=SERVER.started_at,
-    commits=1_000_000,
-    rollbacks=3,
     sessions=7,
     active=2,
+    databases={
+        "0": DatabaseCounts(commits=9),
+        "5": DatabaseCounts(name='d"b', commits=1_000_000, rollbacks=3),
+    },
     wal_bytes=2**60,
     flows={"disk": Flow(calls=10, bytes=81920, time_ms=1500), "page cache": Flow(calls=1)},
     latencies={"disk": {128.0: 4, 0.0: 1, 256.0: 5}, "wal sync": {1024.0: 2}},
@@ -97,8 +99,10 @@ def test_the_text_keeps_the_rules_and_says_what_was_read() -> None:
     found = parsed(render(FACTS))
     assert found["pgflash_up"] == {"": 1}
     assert found["pgflash_transactions_total"] == {
-        'result="commit"': 1_000_000,
-        'result="rollback"': 3,
+        'database="",result="commit"': 9,
+        'database="",result="rollback"': 0,
+        'database="d\\"b",result="commit"': 1_000_000,
+        'database="d\\"b",result="rollback"': 3,
     }
     assert found["pgflash_wal_generated_bytes_total"][""] == 2**60
     assert found["pgflash_request_bytes_total"]['flow="disk"'] == 81920
