@@ -147,8 +147,13 @@ def missing_table(period: Period) -> ReportTable:
         )
         for record in period.gauge(MISSING)
     ]
+    named = {str(record.get("section")) for record in period.gauge(MISSING)}
     for name, seconds in sorted(period.covered_s.items()):
-        if seconds < period.elapsed_s - 1:
+        if seconds == 0:
+            if name not in named:
+                reason = "no interval of the period has its counts"
+                rows.append(Row(cells=(name, reason, _LACKS.get(name, name))))
+        elif seconds < period.elapsed_s - 1:
             reason = f"had for {duration(seconds)} of {duration(period.elapsed_s)}"
             rows.append(Row(cells=(name, reason, "the rest of the period")))
     rows += [Row(cells=_of_reset(reset)) for reset in period.resets]

@@ -111,7 +111,7 @@ def _whole(
             period = make_period(store, first.id, last.id)
         except RestartError as restart:
             met = met or restart
-            earlier = [head for head in heads if head.taken_at < restart.before.taken_at]
+            earlier = [head for head in heads if head.id < restart.before.id]
             if not cut:
                 raise
             if restart.after.id != last.id:

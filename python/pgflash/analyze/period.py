@@ -12,6 +12,9 @@ restart, too; it shows as a fall of counters that otherwise never fall.
 
 Gauges (settings, sizes) are available from both ends; those that move fast (memory, the lag of
 standbys) from every snapshot.
+
+Snapshots follow one another by their ids.  Their times do not say more: the server's clock may be
+set back, and a period over that is refused as well, since nobody knows how long it was.
 """
 
 import itertools
@@ -210,6 +213,7 @@ def make_period(store: SnapshotStore, begin_id: int, end_id: int) -> Period:
         resets=tuple(resets),
         impossible=tuple(dict.fromkeys(impossible)),
         queries=store.queries(_query_ids(intervals)),
+        names=deltas,
     )
 
 
@@ -221,9 +225,13 @@ def period_of(
     resets: tuple[Reset, ...] = (),
     impossible: tuple[str, ...] = (),
     queries: Mapping[int, str] | None = None,
+    names: Iterable[str] = (),
 ) -> Period:
-    """Return the period made up of intervals, the earliest first."""
-    totals, covered = {}, {}
+    """Return the period made up of intervals, the earliest first.
+
+    NAMES are the sections that one of its ends has, though perhaps no interval.
+    """
+    totals, covered = {}, dict.fromkeys(names, 0.0)
     for name in sorted({name for interval in intervals for name in interval.deltas}):
         having = [interval for interval in intervals if name in interval.deltas]
         if name not in OF_INTERVALS:
@@ -258,41 +266,50 @@ def _chain(
         raise PeriodError(
             f"a period needs two snapshots, and both its ends are snapshot {begin_id}", hint=hint
         )
-    if begin.taken_at >= end.taken_at:
+    if begin_id > end_id:
         raise PeriodError(
             f"snapshot {begin_id} was taken at {print_moment(begin.taken_at)}, after snapshot "
             f"{end_id} ({print_moment(end.taken_at)})",
             hint=f"Name the earlier one first: {end_id}..{begin_id}.",
         )
     chain = tuple(
-        sorted(
-            (head for head in heads if begin.taken_at <= head.taken_at <= end.taken_at),
-            key=lambda head: (head.taken_at, head.id),
-        )
+        sorted((head for head in heads if begin_id <= head.id <= end_id), key=lambda head: head.id)
     )
     for before, after in itertools.pairwise(chain):
         if before.started_at != after.started_at or after.previous_id is None:
             raise _over_a_restart(chain, before, after, "the server was restarted")
+        if before.taken_at >= after.taken_at:
+            raise PeriodError(
+                f"the clock was set back between the snapshots {before.id} "
+                f"({print_moment(before.taken_at)}) and {after.id} "
+                f"({print_moment(after.taken_at)}), so the time between them is not known",
+                hint=_around(chain, before, after),
+            )
     return chain
 
 
 def _over_a_restart(
     chain: Sequence[SnapshotHead], before: SnapshotHead, after: SnapshotHead, what: str
 ) -> RestartError:
-    parts = []
-    if chain[0] is not before:
-        parts.append(f"{chain[0].id}..{before.id}")
-    if after is not chain[-1]:
-        parts.append(f"{after.id}..{chain[-1].id}")
     return RestartError(
         f"{what} between the snapshots {before.id} ({print_moment(before.taken_at)}) and "
         f"{after.id} ({print_moment(after.taken_at)}), and its counters started over",
         before=before,
         after=after,
-        hint=f"Ask for {' or '.join(parts)}."
-        if parts
-        else "Take a snapshot now and another one later.",
+        hint=_around(chain, before, after),
     )
+
+
+def _around(chain: Sequence[SnapshotHead], before: SnapshotHead, after: SnapshotHead) -> str:
+    """Return what to ask for instead of a period that cannot contain BEFORE..AFTER."""
+    parts = []
+    if chain[0] is not before:
+        parts.append(f"{chain[0].id}..{before.id}")
+    if after is not chain[-1]:
+        parts.append(f"{after.id}..{chain[-1].id}")
+    if not parts:
+        return "Take a snapshot now and another one later."
+    return f"Ask for {' or '.join(parts)}."
 
 
 def _impossible(snapshot_id: int, sections: Iterable[Section]) -> list[str]:

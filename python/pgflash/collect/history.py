@@ -146,10 +146,7 @@ class _History:
         for place, (before, after) in enumerate(itertools.pairwise(readings), 1):
             made = sample(before, after, number=place)
             if made is None:
-                self._missing["restart"] = (
-                    f"the server restarted between {before.at.isoformat(timespec='seconds')} and "
-                    f"{after.at.isoformat(timespec='seconds')}: there is no data for that time"
-                )
+                self._missing["restart"] = unknown_between(before, after)
             else:
                 rows.append(replace(made, events=()))
         if not looked:
@@ -238,6 +235,19 @@ def _spans(spent: _Spent, looked: _Spent) -> Iterable[SessionsSpan]:
         if covered[at] > 0:
             aas = {name: seconds / covered[at] for name, seconds in seen[at].items()}
             yield SessionsSpan(at=at.isoformat(), elapsed_s=covered[at], aas=aas)
+
+
+def unknown_between(before: Reading, after: Reading) -> str:
+    """Say why nothing is known of the time between two readings."""
+    happened = (
+        "the server restarted"
+        if before.started_at != after.started_at
+        else "the server's clock was set back"
+    )
+    return (
+        f"{happened} between {before.at.isoformat(timespec='seconds')} and "
+        f"{after.at.isoformat(timespec='seconds')}: there is no data for that time"
+    )
 
 
 def thinned(heads: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

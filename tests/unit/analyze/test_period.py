@@ -185,6 +185,22 @@ def test_deltas_that_begin_elsewhere_are_left_out_and_that_is_said() -> None:
     thinned.__dict__.update(store.__dict__)
     period = make_period(thinned, 1, 3)
     assert "statements" not in period.totals
+    table = make_report(period).table("missing")
+    reasons = dict(zip(table.values("section"), table.values("reason"), strict=True))
+    assert reasons["statements"] == "no interval of the period has its counts"
+
+
+def test_a_section_that_only_the_last_snapshot_has_is_said_once() -> None:
+    lacking: Rows = [{"section": "slru", "reason": "permission denied"}]
+    store = shelf_of(
+        {"database": [database(1)], "slru": [_slru(1)]},
+        {"database": [database(2)], "io": [io(10, 50.0)], "missing": lacking},
+    )
+    table = make_report(make_period(store, 1, 2)).table("missing")
+    assert [row.cells[:2] for row in table.rows] == [
+        ("slru", "permission denied"),
+        ("io", "no interval of the period has its counts"),
+    ]
 
 
 def test_a_section_that_came_later_counts_from_there_and_that_is_said() -> None:
@@ -223,6 +239,24 @@ def test_reversed_periods_are_refused_with_what_to_ask_instead() -> None:
     with pytest.raises(PeriodError, match=r"snapshot 2 was taken at .*, after snapshot 1") as error:
         make_period(shelf_of({}, {}), 2, 1)
     assert error.value.hint == "Name the earlier one first: 1..2."
+
+
+def test_a_period_over_a_clock_that_was_set_back_is_refused_with_the_parts_beside_it() -> None:
+    store = Shelf()
+    for minute in (0, 10, 20):
+        store.put(minute, {"database": [database(int(100 + minute))]})
+    for minute in (-40, -30, -20):  # the clock was set back an hour
+        store.put(minute, {"database": [database(int(200 + minute))]})
+    with pytest.raises(PeriodError, match=r"the clock was set back between .* 3 .* and 4") as error:
+        make_period(store, 1, 6)
+    assert error.value.hint == "Ask for 1..3 or 4..6."
+    assert commits(store, 4, 6) == 20
+    with pytest.raises(PeriodError, match="the clock was set back") as error:
+        make_period(store, 3, 4)
+    assert error.value.hint == "Take a snapshot now and another one later."
+    with pytest.raises(PeriodError, match=r"snapshot 4 .*, after snapshot 3") as error:
+        make_period(store, 4, 3)
+    assert error.value.hint == "Name the earlier one first: 3..4."
 
 
 def test_a_period_of_one_snapshot_is_refused() -> None:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgflash.collect.history import ROWS_MAX, flow_of, thinned
+from pgflash.collect.history import ROWS_MAX, flow_of, thinned, unknown_between
+from pgflash.model.live import Reading
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -32,6 +33,19 @@ def test_both_sides_of_a_restart_are_kept() -> None:
     crossing = [(one, two) for one, two in itertools.pairwise(found) if one[2] != two[2]]
     ((before, after),) = crossing
     assert after[0] == before[0] + 1
+
+
+def test_a_clock_that_was_set_back_is_no_restart() -> None:
+    def reading(minute: int, started_at: datetime) -> Reading:
+        at = START + timedelta(minutes=minute)
+        return Reading(
+            at=at, monotonic_s=at.timestamp(), started_at=started_at, sessions=1, active=0
+        )
+
+    set_back = unknown_between(reading(30, START), reading(10, START))
+    assert set_back.startswith("the server's clock was set back between")
+    restarted = unknown_between(reading(10, START), reading(30, START + timedelta(minutes=20)))
+    assert restarted.startswith("the server restarted between")
 
 
 @pytest.mark.parametrize(
