@@ -117,14 +117,16 @@ select backend_type, wait_event_type, wait_event, count(*)::float8
  group by 1, 2, 3
 """
 
+#: A process that never does something has null for it: the checkpointer extends nothing.
 _STOCK_IO = """
-select sum(reads)::float8, sum(writes + extends)::float8,
-       sum(reads * {block})::float8, sum((writes + extends) * {block})::float8
+select sum(reads)::float8, sum(coalesce(writes, 0) + coalesce(extends, 0))::float8,
+       sum(reads * {block})::float8,
+       sum((coalesce(writes, 0) + coalesce(extends, 0)) * {block})::float8
   from pg_catalog.pg_stat_io where object = 'relation'
 """
 _STOCK_IO_18 = """
-select sum(reads)::float8, sum(writes + extends)::float8, sum(read_bytes)::float8,
-       sum(write_bytes + extend_bytes)::float8
+select sum(reads)::float8, sum(coalesce(writes, 0) + coalesce(extends, 0))::float8,
+       sum(read_bytes)::float8, sum(coalesce(write_bytes, 0) + coalesce(extend_bytes, 0))::float8
   from pg_catalog.pg_stat_io where object = 'relation'
 """
 

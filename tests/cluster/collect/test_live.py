@@ -126,6 +126,25 @@ def test_a_second_of_a_plain_server_and_what_it_lacks(plain: Server) -> None:
     assert {"disk", "temp"} <= set(found.bytes_s)
 
 
+@pytest.mark.extension
+def test_writes_of_a_plain_server_are_those_of_all_its_processes(plain: Server) -> None:
+    with connect(plain.conninfo()) as connection:
+        reader = LiveReader(connection)
+        if "writes" in reader.server.missing:
+            return  # before 16, PostgreSQL does not count them
+        with plain.connect() as other:
+            other.execute("update t set n = n + 1")
+            other.execute("checkpoint")
+        written = (
+            "select sum(coalesce(writes, 0) + coalesce(extends, 0))::float8 from pg_stat_io "
+            "where object = 'relation'"
+        )
+        by_checkpointer = f"{written} and backend_type = 'checkpointer'"
+        assert eventually(lambda: (connection.execute(by_checkpointer).fetchone() or (0,))[0] > 0)
+        (at_least,) = connection.execute(written).fetchone() or (None,)
+        assert reader.read().flows["disk writes"].calls >= at_least
+
+
 def test_looks_of_the_sampler_are_taken_once_each(with_extension: Server) -> None:
     with connect(with_extension.conninfo()) as connection:
         reader = LiveReader(connection)
