@@ -105,13 +105,18 @@ def db_time(period: Period) -> DbTime:
 
 
 def timed(period: Period) -> bool:
-    """Tell whether PostgreSQL measures the time of its own I/O."""
-    return period.setting("track_io_timing") == "on"
+    """Tell whether PostgreSQL measured the time of its own I/O in the whole period."""
+    return _on_throughout(period, "track_io_timing")
 
 
 def wal_timed(period: Period) -> bool:
-    """Tell whether PostgreSQL measures its own writes and syncs of the WAL."""
-    return period.setting("track_wal_io_timing") == "on"
+    """Tell whether PostgreSQL measured its own writes and syncs of the WAL in the whole period."""
+    return _on_throughout(period, "track_wal_io_timing")
+
+
+def _on_throughout(period: Period, name: str) -> bool:
+    """Tell whether a setting is on at both ends; else only a part of the calls have a time."""
+    return all(period.setting(name, at_begin=begin) == "on" for begin in (True, False))
 
 
 def io_event(record: Mapping[str, Value]) -> str:

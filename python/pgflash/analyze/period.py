@@ -137,9 +137,9 @@ class Period:
         """Return the rows of a gauge, as of each snapshot after the first."""
         return [rows for interval in self.intervals for rows in interval.gauge(name)]
 
-    def setting(self, name: str) -> str | None:
-        """Return a setting at the end, or None if it has its default."""
-        for record in self.gauge("settings"):
+    def setting(self, name: str, *, at_begin: bool = False) -> str | None:
+        """Return a setting at one of the ends, or None if it has its default."""
+        for record in self.gauge("settings", at_begin=at_begin):
             if record.get("name") == name:
                 return str(record.get("setting"))
         return None

@@ -345,12 +345,17 @@ def untimed(period: Period, _found: DbTime) -> Weighed | None:
     """Say that I/O was not timed."""
     if period.records("io") or timed(period):
         return None
+    now_on = period.setting("track_io_timing") == "on"
+    changed = now_on or period.setting("track_io_timing", at_begin=True) == "on"
     return finding(
         "io-not-timed",
         Severity.WARNING,
-        "I/O was not timed: the extension pgflash was not loaded, and track_io_timing was off.",
+        "I/O was not timed: the extension pgflash was not loaded, and track_io_timing was off"
+        f"{' for a part of the period' if changed else ''}.",
         table="missing",
-        advice="Load the extension, or turn on track_io_timing.",
+        advice="Choose a period in which track_io_timing was on from the beginning."
+        if now_on
+        else "Load the extension, or turn on track_io_timing.",
         weight=0.6,
     )
 

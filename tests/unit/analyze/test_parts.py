@@ -267,6 +267,12 @@ def test_without_the_extension_postgresqls_own_times_count() -> None:
     untimed = db_time(period(more={"stat_io": stock}, seen=seen))
     assert counted(untimed)["IO:DataFileRead"] == 60.0
     assert "data file read" not in parts(untimed)
+    # Turned on within the period: the time is that of a part of the reads.
+    now_on: Rows = [{"name": "track_io_timing", "setting": "on"}]
+    turned_on = period(more={"stat_io": stock}, seen=seen | {"settings": now_on})
+    assert counted(db_time(turned_on)) == counted(untimed)
+    (finding,) = [one for one in make_report(turned_on).findings if one.rule == "io-not-timed"]
+    assert "track_io_timing was off for a part of the period" in finding.sentence
 
 
 # ---- processors --------------------------------------------------------------------------
