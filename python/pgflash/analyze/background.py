@@ -268,7 +268,7 @@ def replication(period: Period) -> ReportTable:
     title = "Replication"
     looks = period.every_gauge("replication")
     rows = [Row(cells=_standby_cells(key, records)) for key, records in _by_receiver(looks).items()]
-    own = [record for records in period.every_gauge("standby") for record in records]
+    own = [_caught_up(one) for records in period.every_gauge("standby") for one in records]
     if own:
         rows.insert(0, _this_standby(own))
     if not rows:
@@ -286,6 +286,17 @@ def replication(period: Period) -> ReportTable:
         note="As of each snapshot: what happened in between is unknown. PostgreSQL measures lags "
         "only while WAL is sent. Commits that wait for a standby are the event IPC:SyncRep.",
     )
+
+
+def _caught_up(standby: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Return a standby's row, with no lag if it is connected and has replayed all it received.
+
+    The age of the last replayed transaction grows while the primary is idle.
+    """
+    behind = standby.get("replay_bytes")
+    if standby.get("status") is None or behind is None or number(behind) > 0:
+        return standby
+    return {**standby, "replay_age_ms": 0.0}
 
 
 def _by_receiver(looks: Iterable[_Rows]) -> dict[tuple[str, str], _Rows]:

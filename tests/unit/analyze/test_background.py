@@ -113,6 +113,20 @@ def test_a_standby_tells_of_itself() -> None:
     assert (this["state"], this["replay_bytes"], this["replay_ms"]) == ("not connected", 7, 90.0)
 
 
+@pytest.mark.parametrize(
+    ("status", "behind", "lag_ms"),
+    [("streaming", 0, 0.0), ("streaming", 7, 9e6), ("streaming", None, 9e6), (None, 0, 9e6)],
+)
+def test_a_standby_of_an_idle_primary_does_not_lag(
+    status: str | None, behind: int | None, lag_ms: float
+) -> None:
+    own: Rows = [
+        {"status": status, "sender_host": "db1", "replay_bytes": behind, "replay_age_ms": 9e6}
+    ]
+    this = named(replication(period_of({}, {"standby": own, "replication": []})), "this standby")
+    assert (this["replay_ms"], this["replay_ms_max"]) == (lag_ms, lag_ms)
+
+
 def test_a_server_without_standbys_says_so() -> None:
     period = period_of({}, {"replication": [], "replication_slots": []})
     assert replication(period).missing_reason == "Nobody received WAL."
