@@ -97,8 +97,11 @@ def _sum(one: Flow, other: Flow) -> Flow:
 
 
 def _databases(before: Reading, after: Reading) -> Iterator[tuple[DatabaseCounts, DatabaseCounts]]:
-    """Yield the earlier and the later counts of each database; a new one began at zero."""
-    for oid, now in after.databases.items():
+    """Yield the earlier and the later counts of each database; a new one began at zero.
+
+    An earlier reading of no database at all is a snapshot that lacks them: then nothing is known.
+    """
+    for oid, now in after.databases.items() if before.databases else ():
         yield before.databases.get(oid, DatabaseCounts()), now
 
 

@@ -158,6 +158,10 @@ def test_what_a_dropped_or_reset_database_had_counted_is_not_counted_for_another
     assert (found.commits_s, found.rollbacks_s) == ((8 + 2 + 4) / 2, (8 + 2 + 4) / 2)
     assert found.bytes_s["temp"] == 80 / 2
     assert found.requests_s["disk"] == (6 + 2) / 2
+    # A snapshot that lacks the section is no server on which all databases are new.
+    found = sample(replace(FIRST, databases={}), replace(SECOND, databases=after), number=1)
+    assert found is not None
+    assert found.commits_s == 0
 
 
 def test_quantiles_lie_in_the_range_that_holds_them() -> None:
