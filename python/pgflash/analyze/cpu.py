@@ -71,9 +71,13 @@ def cpu_parts(
 
 
 def _copies_s(period: Period, kinds: frozenset[str]) -> float:
-    """Return the time of copies from the page cache."""
+    """Return the time of copies from the page cache that these processes made themselves.
+
+    What an I/O worker of PostgreSQL 18 copied for a session is in no processor time of the session.
+    """
     records = [r for r in period.records("io") if r.get("backend_type") in kinds]
-    return total((r for r in records if is_page_cache(r)), "time_ms") / 1000
+    copies = [r for r in records if is_page_cache(r)]
+    return (total(copies, "time_ms") - total(copies, "worker_time_ms")) / 1000
 
 
 def _ended_s(period: Period) -> float:

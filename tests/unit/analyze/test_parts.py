@@ -320,6 +320,23 @@ def test_copies_from_the_page_cache_are_cpu_where_cpu_is_measured() -> None:
     assert counted(sampled_only)["data file read, page cache"] == 4.0
 
 
+def test_copies_by_io_workers_are_not_in_the_processor_time_of_the_session() -> None:
+    copies = call(
+        "data",
+        "read",
+        source="page cache",
+        calls=1_000_000,
+        time_ms=5_000.0,
+        worker_calls=800_000,
+        worker_time_ms=4_000.0,
+    )
+    # Of its 10.5 s of CPU, the session used 1 s for its own copies, and the rest at work: 9 s, as
+    # far as samples can tell.
+    at_work = samples((CLIENT, None, None, 9))
+    found = db_time(period(major=18, io=[copies], cpu={CLIENT: 10.5}, seen=at_work))
+    assert counted(found) == {"DB CPU": 10.5}
+
+
 def test_cpu_beyond_the_samples_at_work_was_used_where_no_statement_ran() -> None:
     # 60 of 600 looks a minute saw it at work; its processor time is twice as much.
     found = db_time(period(cpu={CLIENT: 120.0}, seen=samples((CLIENT, None, None, 60))))
