@@ -253,7 +253,7 @@ def _stock_wal_calls(
                 time_s=number(stock.get("wal_sync_time")) / 1000 if timed else None,
             ),
         )
-    moved = [record for record in counted.records("stat_io") if record.get("object") == "wal"]
+    moved = [record for record in counted.records("stat_io") if _object(record) == "wal"]
     if not moved:
         nothing = _Calls(calls=None, bytes=None, time_s=None)
         return nothing, nothing
@@ -276,7 +276,7 @@ class StockIo:
     """One kind of process and object of pg_stat_io; time None: not measured."""
 
     backend_type: str
-    #: relation, temp relation or wal.
+    #: relation, temp relation, wal, or wal init: the zeros that fill new segments.
     object: str
     #: Requests in 18; blocks before, several of which may be one request.
     reads: int
@@ -294,14 +294,14 @@ class StockIo:
 
 
 def stock_io(counted: Counted, *, timed: bool, wal_timed: bool) -> tuple[StockIo, ...]:
-    """Return pg_stat_io, its contexts added up; nothing before 16."""
+    """Return pg_stat_io, its contexts added up but for new segments; nothing before 16."""
     groups: dict[tuple[str, str], list[dict[str, Value]]] = {}
     for record in counted.records("stat_io"):
-        key = (str(record.get("backend_type")), str(record.get("object")))
+        key = (str(record.get("backend_type")), _object(record))
         groups.setdefault(key, []).append(record)
     found = []
     for (backend_type, thing), records in sorted(groups.items()):
-        taken = wal_timed if thing == "wal" else timed
+        taken = wal_timed if thing.startswith("wal") else timed
         found.append(
             StockIo(
                 backend_type=backend_type,
@@ -321,6 +321,15 @@ def stock_io(counted: Counted, *, timed: bool, wal_timed: bool) -> tuple[StockIo
             )
         )
     return tuple(found)
+
+
+def _object(record: Mapping[str, Value]) -> str:
+    """Return what a row of pg_stat_io is about.
+
+    A new segment is filled with zeros once, which is no writing of the WAL's records.
+    """
+    thing = str(record.get("object"))
+    return f"{thing} init" if (thing, record.get("context")) == ("wal", "init") else thing
 
 
 def _bytes(records: list[dict[str, Value]], what: str) -> int:

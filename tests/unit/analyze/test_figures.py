@@ -105,6 +105,40 @@ def test_the_wal_is_what_its_position_says(sample: Sample) -> None:
     assert (found.write_bytes is not None) == (sample.major >= 18)
 
 
+def test_filling_a_new_segment_with_zeros_is_no_writing_of_wal() -> None:
+    calls = {"normal": (1_000, 8_192_000), "init": (40, 40 * 16 * 2**20)}
+    after: Rows = [
+        {
+            "backend_type": "client backend",
+            "object": "wal",
+            "context": context,
+            "writes": writes,
+            "write_bytes": size,
+            "write_time": 2.0 * writes,
+            "fsyncs": writes,
+            "fsync_time": 5.0 * writes,
+        }
+        for context, (writes, size) in calls.items()
+    ]
+    before: Rows = [
+        {name: 0 if isinstance(value, (int, float)) else value for name, value in one.items()}
+        for one in after
+    ]
+    store = Shelf(version_num=180_000)
+    store.put(0, {"stat_io": before, "stat_wal": [{"wal_bytes": 0}]})
+    store.put(1, {"stat_io": after, "stat_wal": [{"wal_bytes": 8_000_000}]})
+    period = make_period(store, 1, 2)
+    found = wal(period, timed=True)
+    assert found is not None
+    assert (found.writes, found.write_bytes, found.write_s) == (1_000, 8_192_000, 2.0)
+    assert (found.syncs, found.sync_s) == (1_000, 5.0)
+    by_object = {io.object: io for io in stock_io(period, timed=True, wal_timed=True)}
+    assert by_object["wal"].write_bytes == 8_192_000
+    assert by_object["wal init"].write_bytes == 40 * 16 * 2**20
+    assert by_object["wal init"].write_s == pytest.approx(0.08)
+    assert all(io.write_s is None for io in stock_io(period, timed=True, wal_timed=False))
+
+
 def test_the_bytes_of_full_page_images_are_a_part_of_the_wal_from_19_on(sample: Sample) -> None:
     found = wal(sample.period, timed=True)
     assert found is not None
