@@ -17,6 +17,8 @@ def few(
     cpu_s: float = 20.0,
     reads: tuple[float, float] = (20_000.0, 200.0),
     flash_reads: tuple[float, float] = (0.0, 0.0),
+    asynchronous: dict[str, tuple[float, float]] | None = None,
+    asynchronous_s: float = 0.0,
     syncs: tuple[float, float] = (5_000.0, 25.0),
     commit_s: float = 100.0,
     standby_s: float = 0.0,
@@ -36,9 +38,11 @@ def few(
 
     Segments are (name, kind, reads, writes), with the disk's mean latency; a curve's points are
     (bytes, hit ratio); tablespaces are (name, reads, ms of a read); the existing cache has a size
-    and a hit ratio.  STANDBY_S is the part of COMMIT_S that is waited for a standby.
+    and a hit ratio.  STANDBY_S is the part of COMMIT_S that is waited for a standby.  Reads by I/O
+    workers are (count, seconds of the device) by source; sessions waited ASYNCHRONOUS_S for them.
     """
-    user_io_s = reads[1] + flash_reads[1] + temp[1]
+    by_workers = asynchronous or {}
+    user_io_s = reads[1] + flash_reads[1] + temp[1] + asynchronous_s
     db_time_s = cpu_s + user_io_s + commit_s + lock_s + configuration_s + other_s
     events = [
         ("data file read, disk", *reads, "User I/O"),
@@ -48,13 +52,17 @@ def few(
         ("IPC:SyncRep", None, standby_s, "Commit"),
         ("DB CPU", None, cpu_s, "CPU"),
         ("Lock:transactionid", None, lock_s, "Application"),
+        ("IO:AioIoCompletion", None, asynchronous_s, "User I/O"),
     ]
+    of_workers = sum(calls for calls, _ in by_workers.values())
     classes = [("User I/O", user_io_s), ("Commit", commit_s), ("CPU", cpu_s)]
     classes += [("Application", lock_s), ("Configuration", configuration_s), ("Other", other_s)]
     tables = (
         _table("db-time", ("name", "total_s"), [("DB time", db_time_s)]),
         _table("load-profile", ("name", "total"), [("transactions", transactions)]),
-        _table("top-events", ("event", "waits", "total_s", "wait_class"), events),
+        _table(
+            "top-events", ("event", "waits", "total_s", "wait_class"), events, _apart(by_workers)
+        ),
         _table("wait-classes", ("wait_class", "total_s"), classes),
         _table(
             "wal",
@@ -62,7 +70,7 @@ def few(
             [("WAL syncs", syncs[0]), ("WAL sync time", syncs[1]), ("WAL written", wal_bytes)],
         ),
         _table("summary", ("name", "value"), [("flash cache hits", cache[1])] if cache else []),
-        _files(reads, flash_reads[0], writes, temp[0], vacuum_reads, elapsed_s),
+        _files(reads, flash_reads[0] + of_workers, writes, temp[0], vacuum_reads, elapsed_s),
         *_objects(segments, spaces, 1000 * reads[1] / reads[0] if reads[0] else 0.0),
         _table(
             "flash-cache-advice",
@@ -71,6 +79,14 @@ def few(
         ),
     )
     return _report(tables, cores, elapsed_s)
+
+
+def _apart(by_workers: dict[str, tuple[float, float]]) -> list[tuple[Cell, ...]]:
+    """Return the events of reads by I/O workers."""
+    return [
+        (f"data file read, {source}, asynchronous", *figures, "User I/O")
+        for source, figures in by_workers.items()
+    ]
 
 
 def _files(
@@ -156,12 +172,20 @@ def _io(
     return (backend, files, reads * 8192, reads / elapsed_s, writes * 8192, writes / elapsed_s)
 
 
-def _table(table_id: str, names: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]) -> ReportTable:
+def _table(
+    table_id: str,
+    names: tuple[str, ...],
+    rows: Sequence[tuple[Cell, ...]],
+    apart: Sequence[tuple[Cell, ...]] = (),
+) -> ReportTable:
     texts = {"name", "event", "wait_class", "backend_type", "file_class", "relation"}
     texts |= {"database", "tablespace", "kind"}
     return ReportTable(
         id=table_id,
         title=table_id,
         columns=tuple(text(n, n) if n in texts else figure(n, n, COUNT) for n in names),
-        rows=tuple(Row(cells=tuple(cells), mark=RowMark.PLAIN) for cells in rows),
+        rows=(
+            *(Row(cells=tuple(cells), mark=RowMark.PLAIN) for cells in rows),
+            *(Row(cells=tuple(cells), mark=RowMark.APART) for cells in apart),
+        ),
     )

@@ -34,6 +34,8 @@ TABLES = frozenset(
 )
 
 _BLOCK_BYTES = 8192
+#: How the rows of calls end that others made for a session.
+_ASYNCHRONOUS = ", asynchronous"
 #: The wait for a synchronous standby, in the report's table of events.
 _STANDBY = "IPC:SyncRep"
 #: Waits for a session that may itself be waiting for storage: locks held during reads, writes and
@@ -262,15 +264,15 @@ def _parts(
     away: "_Away",
 ) -> _Parts:
     """Divide the waits by their purpose."""
-    flash = events.reads("data file read, flash cache")
+    flash = events.reads("flash cache")
     temp_s = sum(events.seconds(name) for name in events.names if _is_temp(name))
     extend_s = events.seconds("data file extend")
     all_commit_s = _number(classes.get("Commit"))
     standby_s = min(events.seconds(_STANDBY), all_commit_s)
     buffer_s = sum(events.seconds(n) for n in events.names if n.lower() == "ipc:bufferio")
     user_io_s = _number(classes.get("User I/O"))
-    disk = events.reads("data file read, disk")
-    read_s = max(user_io_s - flash.seconds - temp_s - extend_s - buffer_s, 0.0)
+    disk, copied_s = events.reads("disk"), events.asynchronous_s("page cache")
+    read_s = max(user_io_s - flash.seconds - copied_s - temp_s - extend_s - buffer_s, 0.0)
     count = disk.count or max(_number(profile.get("blocks not in shared_buffers")) - flash.count, 0)
     sizes = io.client_bytes()
     mean_bytes = sizes / (count + flash.count) if count + flash.count and sizes else _BLOCK_BYTES
@@ -327,27 +329,46 @@ class _Events:
 
     def __init__(self, table: ReportTable | None) -> None:
         self._rows: dict[str, tuple[float, float]] = {}
+        #: Calls that I/O workers or io_uring made for sessions; the time is the device's.
+        self._asynchronous: dict[str, tuple[float, float]] = {}
         if table is None or not table.rows:
             return
         name, waits, total = (table.index(c) for c in ("event", "waits", "total_s"))
         for row in table.rows:
+            event = str(row.cells[name])
+            figures = (_number(row.cells[waits]), _number(row.cells[total]))
             if row.mark is RowMark.PLAIN:
-                cells = row.cells
-                self._rows[str(cells[name])] = (_number(cells[waits]), _number(cells[total]))
+                self._rows[event] = figures
+            elif row.mark is RowMark.APART and event.endswith(_ASYNCHRONOUS):
+                self._asynchronous[event.removesuffix(_ASYNCHRONOUS)] = figures
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._rows)
 
     def has(self, beginning: str) -> bool:
-        return any(name.startswith(beginning) for name in self._rows)
+        return any(name.startswith(beginning) for name in (*self._rows, *self._asynchronous))
 
     def seconds(self, name: str) -> float:
         return self._rows.get(name, (0.0, 0.0))[1]
 
-    def reads(self, name: str) -> Reads:
+    def reads(self, source: str) -> Reads:
+        """Return reads of data files from a source, also those that others made for a session."""
+        name = f"data file read, {source}"
         count, seconds = self._rows.get(name, (0.0, 0.0))
+        count += self._asynchronous.get(name, (0.0, 0.0))[0]
+        seconds += self.asynchronous_s(source)
         return Reads(count=count, bytes=count * _BLOCK_BYTES, seconds=seconds)
+
+    def asynchronous_s(self, source: str) -> float:
+        """Return how long sessions waited for reads that others made for them from a source.
+
+        Samples do not tell the source, so all such waits are divided by the devices' times.
+        """
+        device_s = self._asynchronous.get(f"data file read, {source}", (0.0, 0.0))[1]
+        all_s = sum(seconds for _, seconds in self._asynchronous.values())
+        waited_s = sum(self.seconds(name) for name in self._rows if name.startswith("IO:AioIo"))
+        return waited_s * device_s / all_s if all_s else 0.0
 
 
 class _Io:

@@ -47,6 +47,31 @@ def test_the_model_of_the_present_has_the_reports_own_throughput_and_latencies()
     assert present.sync_ms == pytest.approx(5.0, rel=0.01)
 
 
+def test_reads_by_io_workers_are_reads_that_sessions_waited_for() -> None:
+    work = work_of_report(
+        few(
+            reads=(1_000, 10.0),
+            flash_reads=(0, 0.0),
+            asynchronous={"disk": (9_000, 120.0), "flash cache": (5_000, 30.0)},
+            asynchronous_s=50.0,
+        )
+    )
+    assert (work.reads.count, work.flash.count) == (10_000, 5_000)
+    # All waits for I/O workers, divided by the times of the devices.
+    assert work.reads.seconds == pytest.approx(10.0 + 50.0 * 120 / 150)
+    assert work.flash.seconds == pytest.approx(50.0 * 30 / 150)
+    assert (work.reads.mean_bytes, work.flash.mean_bytes) == (8192, 8192)
+    assert not work.notes
+
+
+def test_copies_by_io_workers_from_the_page_cache_are_no_reads_from_disk() -> None:
+    work = work_of_report(
+        few(reads=(1_000, 10.0), asynchronous={"page cache": (9_000, 1.0)}, asynchronous_s=2.0)
+    )
+    assert work.reads.count == 1_000
+    assert work.reads.seconds == pytest.approx(10.0)
+
+
 def test_without_any_wait_for_storage_flash_brings_nothing() -> None:
     work = work_of_report(few(reads=(0, 0), commit_s=0.0, syncs=(0, 0), cpu_s=400.0))
     found = model(work).predict(ALL)
