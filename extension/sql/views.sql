@@ -378,13 +378,13 @@ COMMENT ON COLUMN pgflash_cache_advice.disk_reads_per_s IS
 COMMENT ON COLUMN pgflash_cache_advice.disk_reads_factor IS
 	'disk_reads_per_s, relative to that of the present size.';
 COMMENT ON COLUMN pgflash_cache_advice.saved_ms_per_s IS
-	'Waiting that the cache would save compared with no flash cache, in milliseconds per second, over all processes: hits per second * (disk_read_mean_ms - flash_read_mean_ms).';
+	'Read time that the cache would save compared with no flash cache, in milliseconds per second, over all processes: hits per second * (disk_read_mean_ms - flash_read_mean_ms).';
 COMMENT ON COLUMN pgflash_cache_advice.requests_per_s IS
 	'Blocks per second, over the last hours, that neither shared_buffers nor the page cache had. Counted while the cache serves, otherwise estimated from one read in 32.';
 COMMENT ON COLUMN pgflash_cache_advice.disk_read_mean_ms IS
-	'Measured mean wait for a block from disk over the last hours, in milliseconds; null if none was read. Single blocks and runs of blocks are timed separately and weighted by the number requested.';
+	'Measured mean time of a block from disk over the last hours, in milliseconds; null if none was read. Single blocks and runs of blocks are timed separately and weighted by the number requested.';
 COMMENT ON COLUMN pgflash_cache_advice.flash_read_mean_ms IS
-	'Mean wait for a block from flash over the last hours, weighted in the same way, in milliseconds.';
+	'Mean time of a block from flash over the last hours, weighted in the same way, in milliseconds.';
 COMMENT ON COLUMN pgflash_cache_advice.flash_read_mean_from IS
 	'Where flash_read_mean_ms comes from: measured, or assumed (0.1 for a single block, 0.02 in runs) where nothing has been read from flash.';
 COMMENT ON COLUMN pgflash_cache_advice.window_s IS
@@ -420,7 +420,7 @@ CREATE VIEW pgflash_cache_benefit AS SELECT * FROM pgflash_cache_benefit_rows();
 COMMENT ON FUNCTION pgflash_cache_benefit_rows() IS
 	'What the view pgflash_cache_benefit shows.';
 COMMENT ON VIEW pgflash_cache_benefit IS
-	'How much less client backends and their parallel workers waited for reads of relations because of the flash cache: one row each for the last hour, the last day, and the time since the server started. No rows without a cache, or if pgflash.account has been off all the time.';
+	'How much less time reads of relations by client backends and their parallel workers took because of the flash cache: one row each for the last hour, the last day, and the time since the server started. No rows without a cache, or if pgflash.account has been off all the time. A read that an I/O worker or io_uring makes for a session (PostgreSQL 18) counts with all of its time, although the session waits for a part of it.';
 COMMENT ON COLUMN pgflash_cache_benefit.period IS
 	'hour, day or start.';
 COMMENT ON COLUMN pgflash_cache_benefit.since IS
@@ -428,19 +428,19 @@ COMMENT ON COLUMN pgflash_cache_benefit.since IS
 COMMENT ON COLUMN pgflash_cache_benefit.flash_reads IS
 	'Reads that flash served, in calls.';
 COMMENT ON COLUMN pgflash_cache_benefit.flash_read_ms IS
-	'Time that they waited for these reads (exact), in milliseconds.';
+	'Time that these reads took (exact), in milliseconds.';
 COMMENT ON COLUMN pgflash_cache_benefit.disk_reads IS
 	'Reads that the disk served, in calls.';
 COMMENT ON COLUMN pgflash_cache_benefit.disk_read_ms IS
-	'Time that they waited for these reads (exact), in milliseconds.';
+	'Time that these reads took (exact), in milliseconds.';
 COMMENT ON COLUMN pgflash_cache_benefit.page_cache_reads IS
 	'Reads that the operating system''s page cache served, in calls.';
 COMMENT ON COLUMN pgflash_cache_benefit.page_cache_read_ms IS
-	'Time that they waited for these reads (exact), in milliseconds.';
+	'Time that these reads took (exact), in milliseconds.';
 COMMENT ON COLUMN pgflash_cache_benefit.saved_ms IS
-	'Waiting saved (modelled): flash_reads times the mean time of a disk read, less flash_read_ms. Negative if flash was slower than the disk. The mean is that of the row''s period or, if fewer than 100 reads came from disk in it, that since the server started; null if that has fewer, too. In milliseconds.';
+	'Read time saved (modelled): flash_reads times the mean time of a disk read, less flash_read_ms. Negative if flash was slower than the disk. The mean is that of the row''s period or, if fewer than 100 reads came from disk in it, that since the server started; null if that has fewer, too. In milliseconds.';
 COMMENT ON COLUMN pgflash_cache_benefit.saved_share IS
-	'Waiting saved as a share of the waiting for reads that there would have been without the cache: saved_ms / (saved_ms + flash_read_ms + disk_read_ms + page_cache_read_ms).';
+	'Read time saved as a share of the time that reads would have taken without the cache: saved_ms / (saved_ms + flash_read_ms + disk_read_ms + page_cache_read_ms).';
 COMMENT ON COLUMN pgflash_cache_benefit.finding IS
 	'The same in one sentence: what the cache saved, or why it saved nothing.';
 REVOKE ALL ON FUNCTION pgflash_cache_benefit_rows() FROM PUBLIC;

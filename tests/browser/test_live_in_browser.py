@@ -556,7 +556,7 @@ def test_the_flash_page_shows_what_the_views_show(
     assert len(saved) == 8
     assert all(one.endswith(" %") and float(one[:-2].strip("<>")) <= 100 for one in saved)
     outcome = page.locator("#outcome").inner_text()
-    for words in ("Hit ratio", "A read from flash", "A read from disk", "Waiting saved"):
+    for words in ("Hit ratio", "A read from flash", "A read from disk", "Read time saved"):
         assert words in outcome
     above = "(a, b) => a.getBoundingClientRect().top < document.querySelector(b)"
     assert page.locator("#outcome").evaluate(f"{above}.getBoundingClientRect().top", "#hit-ratio")

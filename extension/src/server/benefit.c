@@ -1,12 +1,16 @@
 /*
  * benefit.c
- *		How much waiting time the flash cache saved: the view
+ *		How much read time the flash cache saved: the view
  *		pgflash_cache_benefit.
  *
  * The accounting knows how many reads each source served, and how long they
  * took, since the server started.  For the last hour and the last day, the
  * housekeeper notes these counters every five minutes in a ring in shared
  * memory, which holds the notes of a day.
+ *
+ * A read that an I/O worker or io_uring made for a session counts with all of
+ * its time, although the session waited for a part of it: which part is only
+ * sampled.
  *
  * How long a read from flash would have taken without the cache is modelled: as
  * long as the average read from disk.
@@ -227,8 +231,7 @@ static void
 judge(Benefit *benefit, const Reads *all)
 {
 	const Reads *reads = &benefit->reads;
-	double waited_ms =
-		ms(reads->flash) + ms(reads->disk) + ms(reads->page_cache);
+	double took_ms = ms(reads->flash) + ms(reads->disk) + ms(reads->page_cache);
 
 	benefit->disk_mean_ms = -1;
 	if (reads->disk.calls >= DISK_READS_MIN)
@@ -240,9 +243,9 @@ judge(Benefit *benefit, const Reads *all)
 
 	benefit->saved_ms =
 		(double) reads->flash.calls * benefit->disk_mean_ms - ms(reads->flash);
-	if (benefit->saved_ms + waited_ms > 0)
+	if (benefit->saved_ms + took_ms > 0)
 		benefit->saved_share =
-			benefit->saved_ms / (benefit->saved_ms + waited_ms);
+			benefit->saved_ms / (benefit->saved_ms + took_ms);
 }
 
 /*
@@ -257,7 +260,7 @@ finding_of_times(const Benefit *benefit)
 		return psprintf("Flash is no faster than the disk here: %.3f ms a read "
 		                "from flash, %.3f ms from disk.",
 		                flash_mean_ms, benefit->disk_mean_ms);
-	return psprintf("Reads waited %.0f %% less than they would have without "
+	return psprintf("Reads took %.0f %% less time than they would have without "
 	                "the cache: %.3f ms a read from flash, %.3f ms from disk.",
 	                100 * benefit->saved_share, flash_mean_ms,
 	                benefit->disk_mean_ms);

@@ -6,6 +6,9 @@ are the period's: at its own size the cache reads from disk what it did read, an
 more or less in proportion to the misses of the two sizes.  The time saved by a hit is the period's,
 too, provided that its clients read enough from disk and from flash.
 
+What an I/O worker or io_uring of PostgreSQL 18 reads for a session is the device's time.  The hit
+saves the part of it that the session waited: the sampled waits, divided by the devices' times.
+
 A saving is a share of what DB time would have been without flash, for the same work.  It is not in
 seconds a second, because a cache can save more of them than its sessions had.
 """
@@ -15,6 +18,7 @@ from dataclasses import dataclass
 
 from pgflash.analyze.grid import missing, ratio
 from pgflash.analyze.period import Period
+from pgflash.analyze.samples import sampled
 from pgflash.analyze.sections import number, total
 from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
 from pgflash.model.snapshot import Value
@@ -40,13 +44,15 @@ _COLUMNS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheAdvice:
-    """The rows of the advice, the smallest size first, and how long a block takes."""
+    """The rows of the advice, the smallest size first, and how long clients wait for a block."""
 
     rows: Sequence[Mapping[str, Value]]
     #: In milliseconds; None if not known.
     disk_ms: float | None
     flash_ms: float | None
     flash_assumed: bool
+    #: Others read for the clients, who waited for a sampled part of the time.
+    asynchronous: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +62,26 @@ class _Reads:
     calls: float
     blocks: float
     time_ms: float
+    #: The part of it in calls that others made for a session.
+    worker_time_ms: float
 
     @property
     def block_ms(self) -> float | None:
-        """Return the wait for a block; None if there were few."""
+        """Return the time of a block; None if there were few."""
         few = self.calls < CALLS_MIN or self.blocks <= 0
         return None if few else self.time_ms / self.blocks
+
+    def waited_part(self, of_workers: float | None) -> float | None:
+        """Return the part of the time that sessions waited, OF_WORKERS being that of such calls.
+
+        None if it is not known.
+        """
+        if not self.worker_time_ms:
+            return 1.0
+        if of_workers is None:
+            return None
+        by_workers = self.worker_time_ms / max(self.time_ms, self.worker_time_ms)
+        return 1 - (1 - of_workers) * by_workers
 
 
 def cache_advice(period: Period, db_time_s: float) -> CacheAdvice:
@@ -70,8 +90,8 @@ def cache_advice(period: Period, db_time_s: float) -> CacheAdvice:
     first = records[0] if records else {}
     disk, flash = _reads(period, "disk", FOREGROUND), _reads(period, "flash", FOREGROUND)
     own_flash_ms = flash.block_ms
-    disk_ms = disk.block_ms or _known(first, "disk_read_mean_ms")
-    flash_ms = own_flash_ms or _known(first, "flash_read_mean_ms")
+    disk_ms = _waited_ms(disk.block_ms or _known(first, "disk_read_mean_ms"), period, disk, flash)
+    flash_ms = _waited_ms(own_flash_ms or _known(first, "flash_read_mean_ms"), period, flash, disk)
     every = _reads(period, "disk")
     present = _present_hits(records) if flash.blocks else 0.0
     rows = []
@@ -101,7 +121,33 @@ def cache_advice(period: Period, db_time_s: float) -> CacheAdvice:
         disk_ms=disk_ms,
         flash_ms=flash_ms,
         flash_assumed=own_flash_ms is None and first.get("flash_read_mean_from") == "assumed",
+        asynchronous=disk.worker_time_ms + flash.worker_time_ms > 0,
     )
+
+
+def _waited_ms(block_ms: float | None, period: Period, own: _Reads, other: _Reads) -> float | None:
+    """Return the part of a block's time that clients waited; None if it is not known."""
+    if block_ms is None or not own.worker_time_ms + other.worker_time_ms:
+        return block_ms
+    of_workers = _waited_for_workers(period)
+    part = own.waited_part(of_workers) if own.time_ms else other.waited_part(of_workers)
+    return None if part is None else block_ms * part
+
+
+def _waited_for_workers(period: Period) -> float | None:
+    """Return the part of the time of others' reads that clients waited; None if nothing sampled.
+
+    Samples do not tell what was read, nor from where.
+    """
+    seen = sampled(period)
+    records = [r for r in period.records("io") if r.get("backend_type") in FOREGROUND]
+    device_s = total(records, "worker_time_ms") / 1000
+    if seen is None or device_s <= 0:
+        return None
+    waited_s = seen.seconds(
+        wait for wait in seen.waits if wait.foreground and wait.event.startswith("IO:AioIo")
+    )
+    return min(waited_s / device_s, 1.0)
 
 
 def _saved_share(
@@ -149,6 +195,12 @@ def _taken(advice: CacheAdvice) -> str:
     if advice.disk_ms is None or advice.flash_ms is None:
         return ""
     assumed = " (assumed)" if advice.flash_assumed else ""
+    if advice.asynchronous:
+        return (
+            f" Clients waited {duration(advice.disk_ms / 1000)} for a block from disk and "
+            f"{duration(advice.flash_ms / 1000)} for one from flash{assumed}, as sampled: others "
+            "read for them; a hit saves the difference."
+        )
     return (
         f" A block took {duration(advice.disk_ms / 1000)} from disk and "
         f"{duration(advice.flash_ms / 1000)} from flash{assumed}; a hit saves the difference."
@@ -176,6 +228,7 @@ def _reads(period: Period, source: str, processes: Collection[str] = ()) -> _Rea
         calls=total(found, "calls"),
         blocks=total(found, "bytes") / BLOCK_BYTES,
         time_ms=total(found, "time_ms"),
+        worker_time_ms=total(found, "worker_time_ms"),
     )
 
 

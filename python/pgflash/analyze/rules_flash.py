@@ -128,8 +128,8 @@ def served(period: Period, _found: DbTime) -> Weighed | None:
         f"{said}: {duration(flash_mean)} a read against {duration(disk_mean)} from disk{basis}, "
         f"{times(disk_mean / flash_mean)} as fast.",
         looked_up,
-        f"reads waited {percent(saved_s / without_s)} less than they would have without the cache, "
-        "assuming that each hit replaced an average read from disk (modelled)",
+        f"reads took {percent(saved_s / without_s)} less time than they would have without the "
+        "cache, assuming that each hit replaced an average read from disk (modelled)",
         table="flash-cache",
         weight=share,
     )

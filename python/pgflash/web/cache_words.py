@@ -62,7 +62,7 @@ def outcome(view: Row) -> Outcome:
             ("Hit ratio", percent(cache.get("hit_ratio")), looked_up),
             ("A read from flash", _mean(hour, "flash"), "mean of the last hour"),
             ("A read from disk", _mean(hour, "disk"), "mean of the last hour"),
-            ("Waiting saved", *_saved(hour)),
+            ("Read time saved", *_saved(hour)),
         ),
         sentences=tuple(
             f"{_PERIODS[period]}: {finding}"
@@ -73,14 +73,14 @@ def outcome(view: Row) -> Outcome:
 
 
 def _saved(hour: Row) -> tuple[str, str]:
-    """Return the share of read waiting that was saved; none if flash is slower than the disk.
+    """Return the share of read time that was saved; none if flash is slower than the disk.
 
     The time itself says less, since the same work without the cache would have taken longer.
     """
     share = hour.get("saved_share")
     if share is None or share <= 0:
         return NOTHING if share is None else "none", "in the last hour, modelled"
-    return percent(share), "of the last hour's read waiting, modelled"
+    return percent(share), "of the last hour's read time, modelled"
 
 
 _PERIODS = {"hour": "In the last hour", "day": "In the last day", "start": "Since the start"}
@@ -158,7 +158,7 @@ def curve(view: Row) -> Curve:
             text("size", "Size"),
             number("miss_ratio", "Miss ratio", Unit.SHARE),
             number("disk_reads", "Disk reads/s", Unit.PER_SECOND),
-            number("saved", "Waiting saved", Unit.SHARE),
+            number("saved", "Read time saved", Unit.SHARE),
         ),
         rows=tuple(
             row(
@@ -169,14 +169,14 @@ def curve(view: Row) -> Curve:
             )
             for one in rows
         ),
-        note="Waiting saved is a share of the waiting for these blocks without a flash cache.",
+        note="Read time saved is a share of the time of these reads without a flash cache.",
     )
     said = "The cache has not been used yet." if not points else _advice(rows, present)
     return Curve(sentence=said, table=print_table(table), data=msgspec.json.encode(data).decode())
 
 
 def _share_saved(row: Row) -> float | None:
-    """Return the share that a size saves of the waiting for blocks that are not in memory.
+    """Return the share that a size saves of the time of reading blocks that are not in memory.
 
     The view's milliseconds per second are not shown: they grow with the number of sessions, so a
     reader cannot tell whether they are plausible.

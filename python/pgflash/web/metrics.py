@@ -469,15 +469,14 @@ METRICS = (
         name="pgflash_cache_saved_seconds",
         kind=Kind.GAUGE,
         unit="seconds",
-        help="Time that the cache saved clients waiting for reads, since the server started "
+        help="Time by which the cache shortened reads by clients, since the server started "
         "(modelled); negative if flash is slower than the disk.",
     ),
     Metric(
         name="pgflash_cache_saved_ratio",
         kind=Kind.GAUGE,
         unit="ratio",
-        help="The same as a share of the time that clients would have waited for reads without the"
-        " cache.",
+        help="The same as a share of the time that these reads would have taken without the cache.",
     ),
     Metric(
         name="pgflash_cache_evictions",

@@ -169,7 +169,7 @@ CACHE = CacheFacts(
         "flash_read_ms": 1000.0,
         "disk_reads": 10_000,
         "disk_read_ms": 50_000.0,
-        "finding": "Reads waited 49 % less.",
+        "finding": "Reads took 49 % less time.",
     },
 )
 VERSIONS = Versions(

@@ -7,10 +7,12 @@ from pgflash.analyze import make_period
 from pgflash.analyze.cache_advice import cache_advice, flash_cache_advice
 from pgflash.analyze.period import Period
 from pgflash.model.snapshot import Value
-from support.periods import Rows, Shelf
+from support.periods import EPOCH, Rows, Shelf
 
 
-def read(source: str, calls: int, blocks: int, time_ms: float) -> dict[str, Value]:
+def read(
+    source: str, calls: int, blocks: int, time_ms: float, *, worker_time_ms: float = 0.0
+) -> dict[str, Value]:
     return {
         "backend_type": "client backend",
         "file_class": "data",
@@ -19,10 +21,11 @@ def read(source: str, calls: int, blocks: int, time_ms: float) -> dict[str, Valu
         "calls": calls,
         "bytes": 8192 * blocks,
         "time_ms": time_ms,
+        "worker_time_ms": worker_time_ms,
     }
 
 
-def period(*reads: dict[str, Value]) -> Period:
+def period(*reads: dict[str, Value], seen: dict[str, Rows] | None = None) -> Period:
     """Return a period in which clients did READS; an hour of scans before made disks look fast."""
     advice: Rows = [
         {
@@ -39,10 +42,12 @@ def period(*reads: dict[str, Value]) -> Period:
         }
         for factor, hits in ((2.0, 0.9), (1.0, 0.5))
     ]
-    nothing = [{**one, "calls": 0, "bytes": 0, "time_ms": 0.0} for one in reads]
+    nothing = [
+        {**one, "calls": 0, "bytes": 0, "time_ms": 0.0, "worker_time_ms": 0.0} for one in reads
+    ]
     store = Shelf()
     store.put(0, {"io": nothing, "advice": advice})
-    store.put(10, {"io": list(reads), "advice": advice})
+    store.put(10, {"io": list(reads), "advice": advice, **(seen or {})})
     return make_period(store, 1, 2)
 
 
@@ -96,3 +101,48 @@ def test_the_table_says_what_its_saving_is_made_of() -> None:
     table = flash_cache_advice(period(read("disk", 200, 200, 1200.0)), 10.0)
     assert "A block took 6.00 ms from disk and 1.00 ms from flash" in table.note
     assert table.values("size_factor") == (1.0, 2.0)
+
+
+def waiting(seconds: int) -> dict[str, Rows]:
+    """Return samples of clients that waited for I/O workers, a second each."""
+    bucket = EPOCH.isoformat()
+    event = {"wait_event_type": "IO", "wait_event": "AioIoCompletion"}
+    return {
+        "sample_looks": [{"bucket": bucket, "looks": 60, "missed": 0}],
+        "samples": [
+            {"bucket": bucket, "backend_type": "client backend", "samples": seconds, **event}
+        ],
+    }
+
+
+def test_a_hit_saves_no_more_of_an_asynchronous_read_than_its_session_waited() -> None:
+    # Workers read for 500 s of the device's time; their sessions waited 150 s of 600 s.
+    by_workers = read("disk", 30_000, 30_000, 500_000.0, worker_time_ms=500_000.0)
+    found = cache_advice(period(by_workers, seen=waiting(150)), 600.0)
+    assert found.disk_ms == pytest.approx(1000 * 150 / 30_000)
+    # A block from flash, 1 ms of a device in the last hours, is waited for in the same proportion.
+    assert found.flash_ms == pytest.approx(150 / 500)
+    # Without a cache now: hits of 0.5 and 0.9 avoid that part of the reads.
+    saved_s = [hits * 30_000 * (5.0 - 0.3) / 1000 for hits in (0.5, 0.9)]
+    assert [row["saved_share"] for row in found.rows] == pytest.approx(
+        [one / 600 for one in saved_s]
+    )
+
+
+def test_sessions_wait_for_all_of_the_time_of_their_own_reads() -> None:
+    # Of 1200 ms of the disk, 200 ms are the sessions' own; they waited 2 s for 4 s of workers.
+    disk = read("disk", 200, 200, 1200.0, worker_time_ms=1000.0)
+    flash = read("flash", 500, 1000, 3000.0, worker_time_ms=3000.0)
+    found = cache_advice(period(disk, flash, seen=waiting(2)), 10.0)
+    assert found.disk_ms == pytest.approx((200 + 1000 / 2) / 200)
+    assert found.flash_ms == pytest.approx((3000 / 2) / 1000)
+    table = flash_cache_advice(period(disk, flash, seen=waiting(2)), 10.0)
+    assert "Clients waited 3.50 ms for a block from disk and 1.50 ms for one from" in table.note
+
+
+def test_without_samples_it_is_unknown_what_an_asynchronous_read_costs_its_session() -> None:
+    by_workers = read("disk", 30_000, 30_000, 500_000.0, worker_time_ms=500_000.0)
+    found = cache_advice(period(by_workers), 600.0)
+    assert found.disk_ms is None
+    assert [row["saved_share"] for row in found.rows] == [None, None]
+    assert [row["disk_reads_factor"] for row in found.rows] == pytest.approx([0.5, 0.1])

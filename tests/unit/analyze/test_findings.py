@@ -457,7 +457,7 @@ def test_a_cache_that_leaves_few_reads_to_the_disk_is_judged_by_those_since_the_
     # Of 999.5 s that flash replaced and 1 s of the disk, 51 s are left: a share, since the time
     # saved is more than the sessions could have waited.
     share, *others = found["flash-served"].evidence[1:]
-    assert share.startswith("reads waited 95 % less than they would have without the cache")
+    assert share.startswith("reads took 95 % less time than they would have without the cache")
     assert not others
 
 

@@ -212,7 +212,7 @@ def test_the_page_of_the_cache_begins_with_what_it_brings() -> None:
     start = {**hour, "period": "start"}
     day = {**slower, "period": "day"}
     found = cache_words.outcome({"cache": cache, "benefit": (slower, day, start)})
-    assert found.figures[-1] == ("Waiting saved", "none", "in the last hour, modelled")
+    assert found.figures[-1] == ("Read time saved", "none", "in the last hour, modelled")
     assert found.sentences == ("In the last hour: No faster.", "Since the start: It saved.")
 
 
