@@ -196,8 +196,8 @@ extern const char *delta_of_query(const Snapshooting *now,
 
 /*
  * Choose up to the limit of rows: those with the largest ranked values.  They
- * are moved to the front, and their number is returned; all others are summed
- * up in others.
+ * are moved to the front, and their number is returned; all others are behind
+ * them, and summed up in others.
  */
 extern uint32 delta_choose(DeltaSet *set, int limit, DeltaRow *others);
 

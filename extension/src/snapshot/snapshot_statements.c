@@ -107,13 +107,58 @@ add_row(StringInfo text, const DeltaKind *of, const DeltaRow *row)
 	section_row(text);
 	for (int k = 0; k < of->key_count; k++)
 	{
-		if (row->null_key)
+		if (row->null_key && (of != &kind || k != KEY_TOPLEVEL))
 			section_null(text);
 		else
 			section_integer(text, row->key[k]);
 	}
 	for (int v = 0; v < of->value_count; v++)
 		section_number(text, row->value[v]);
+}
+
+/*
+ * The sum of the rows from this one on that were sent by clients, or of those
+ * that ran inside others; false: there are none.
+ */
+static bool
+sum_others(const DeltaSet *set, uint32 from, bool toplevel, DeltaRow *sum_out)
+{
+	bool any = false;
+
+	memset(sum_out, 0, sizeof(DeltaRow));
+	sum_out->null_key = true;
+	sum_out->key[KEY_TOPLEVEL] = toplevel;
+	sum_out->value = palloc0(lengthof(values) * sizeof(double));
+	for (uint32 i = from; i < set->count; i++)
+	{
+		if ((set->rows[i].key[KEY_TOPLEVEL] != 0) != toplevel)
+			continue;
+		any = true;
+		for (int v = 0; v < (int) lengthof(values); v++)
+			sum_out->value[v] += set->rows[i].value[v];
+	}
+	return any;
+}
+
+/*
+ * What ran inside other statements is included in them, so its sum is not
+ * added to that of the others.
+ */
+static void
+add_others(StringInfo text, const DeltaSet *set, uint32 from,
+           const DeltaRow *others)
+{
+	DeltaRow sum;
+
+	if (set->kind != &kind)
+	{
+		add_row(text, set->kind, others);
+		return;
+	}
+	(void) sum_others(set, from, true, &sum);
+	add_row(text, &kind, &sum);
+	if (sum_others(set, from, false, &sum))
+		add_row(text, &kind, &sum);
 }
 
 static void
@@ -126,7 +171,7 @@ write_section(const SnapshotSection *section, StringInfo text,
 	section_begin(text, section->columns, section->column_count);
 	for (uint32 i = 0; i < count; i++)
 		add_row(text, of, &set->rows[i]);
-	add_row(text, of, others);
+	add_others(text, set, count, others);
 	section_end(text);
 }
 

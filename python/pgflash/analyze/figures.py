@@ -31,6 +31,16 @@ class Counted(Protocol):
         ...
 
 
+def sent_by_clients(record: Mapping[str, Value]) -> bool:
+    """Tell whether a row of statements is not included in the row of another.
+
+    That is so unless it ran inside another statement (pg_stat_statements.track = all): toplevel is
+    0, or false.  Older snapshots have one row of all others, of which this is not known.
+    """
+    toplevel = record.get("toplevel")
+    return toplevel is None or bool(toplevel)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Databases:
     """pg_stat_database, all databases together."""

@@ -2,7 +2,7 @@
 """The load: a summary of the period, and its profile per second and per transaction."""
 
 from pgflash.analyze.dbtime import mean_ms, source_of, total_of
-from pgflash.analyze.figures import Databases, databases, wal
+from pgflash.analyze.figures import Databases, databases, sent_by_clients, wal
 from pgflash.analyze.grid import exact, figure, missing, ratio, text
 from pgflash.analyze.parts import DbTime, reads_source, wal_timed
 from pgflash.analyze.period import Period
@@ -84,7 +84,7 @@ def _quantities(
 ) -> list[tuple[str, float | None, Unit, Source]]:
     logged = wal(period, timed=wal_timed(period))
     own_io = [r for r in period.records("io") if r.get("file_class") == "data"]
-    statements = [r for r in period.records("statements") if r.get("toplevel") is not False]
+    statements = [r for r in period.records("statements") if sent_by_clients(r)]
 
     def calls(operation: str, source: str = "") -> float | None:
         if not own_io:

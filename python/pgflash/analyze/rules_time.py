@@ -6,7 +6,7 @@ from pgflash.analyze.cpu import CPU_WAIT, is_page_cache
 from pgflash.analyze.dbtime import TimePart, total_of
 from pgflash.analyze.event_words import event_in_words
 from pgflash.analyze.events import RESIDUAL
-from pgflash.analyze.figures import databases
+from pgflash.analyze.figures import databases, sent_by_clients
 from pgflash.analyze.load import commit_wait, cores_of
 from pgflash.analyze.locks import NOT_KNOWN, segments_row_locks
 from pgflash.analyze.locks import locks as lock_waits
@@ -257,7 +257,7 @@ def unexplained(_period: Period, found: DbTime) -> Weighed | None:
 
 def outside_the_executor(period: Period, found: DbTime) -> Weighed | None:
     """Say how much of DB time is not attributed to any statement."""
-    records = [r for r in period.records("statements") if r.get("toplevel") is not False]
+    records = [r for r in period.records("statements") if sent_by_clients(r)]
     if not records or found.client_s <= 0:
         return None
     inside_s = (total(records, "exec_time_ms") + total(records, "plan_time_ms")) / 1000

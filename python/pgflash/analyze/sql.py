@@ -17,6 +17,7 @@ pgflash's own statements are not ranked: they are among all others, and a note c
 
 from collections.abc import Callable, Mapping, Sequence
 
+from pgflash.analyze.figures import sent_by_clients
 from pgflash.analyze.grid import ROWS_MAX, RowsMax, figure, missing, ratio, text
 from pgflash.analyze.parts import DbTime, reads_source
 from pgflash.analyze.period import Period
@@ -58,7 +59,7 @@ def statements(
     }
     found: dict[Key, Sums] = {}
     for record in period.records(section):
-        if toplevel_only and record.get("toplevel") is False:
+        if toplevel_only and not sent_by_clients(record):
             continue
         query_id, oid = record.get("query_id"), str(record.get("database_oid"))
         key = ("", "") if query_id is None else (str(query_id), databases.get(oid, oid))

@@ -7,7 +7,7 @@ contributes nothing.  The extension does the same in C (extension/src/snapshot/s
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pgflash.model.collected import Counted, Rows
 
@@ -35,8 +35,8 @@ def _started_over(before: Counted, now: Counted) -> bool:
     return any(after < ago for ago, after in zip(before.values, now.values, strict=True))
 
 
-def choose(rows: Rows, *, ranked: Sequence[int], limit: int) -> tuple[Rows, tuple[float, ...]]:
-    """Return the rows with the most of any of these values, and the sum of all others.
+def choose(rows: Rows, *, ranked: Sequence[int], limit: int) -> tuple[Rows, Rows]:
+    """Return the rows with the most of any of these values, and all others.
 
     Rows are taken from each ranking in turn, so that none of them crowds out the others.
     """
@@ -52,8 +52,10 @@ def choose(rows: Rows, *, ranked: Sequence[int], limit: int) -> tuple[Rows, tupl
         for ranking in rankings:
             if rank < len(ranking) and len(chosen) < limit:
                 chosen[ranking[rank]] = rows[ranking[rank]]
-    others = [row.values for key, row in rows.items() if key not in chosen]
-    width = len(next(iter(rows.values())).values) if rows else 0
-    return chosen, tuple(math.fsum(column) for column in zip(*others, strict=True)) or (
-        0.0,
-    ) * width
+    return chosen, {key: row for key, row in rows.items() if key not in chosen}
+
+
+def summed(rows: Iterable[Counted], width: int) -> tuple[float, ...]:
+    """Return the sum of each of WIDTH values."""
+    columns = zip(*(row.values for row in rows), strict=True)
+    return tuple(math.fsum(column) for column in columns) or (0.0,) * width

@@ -3,7 +3,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgflash.collect.deltas import choose, difference
+from pgflash.collect.deltas import choose, difference, summed
 from pgflash.collect.host import host_sections
 from pgflash.local import why_not_local
 from pgflash.machine.host import core_count, memory_bytes
@@ -36,6 +36,9 @@ _STARTED = """
 select coalesce(min(backend_start), pg_catalog.pg_postmaster_start_time())
   from pg_catalog.pg_stat_activity where backend_type = 'checkpointer'
 """
+
+#: Of a statement: 1, or 0 if it ran inside another one.
+_TOPLEVEL = "toplevel"
 
 _TEXTS = """
 select distinct on (queryid) queryid, pg_catalog.left(query, %s)
@@ -206,7 +209,7 @@ def _take_delta(
         name=kind.name,
         kind=SectionKind.DELTA,
         columns=(*kind.columns, *(one.name for one in counted)),
-        rows=tuple(_delta_rows(kind, chosen, others or (0.0,) * len(counted))),
+        rows=tuple(_delta_rows(kind, chosen, others, len(counted))),
     )
     taking.sections.append(section)
     return section
@@ -244,12 +247,21 @@ def _counted(
 
 
 def _delta_rows(
-    kind: SectionDefinition, chosen: Rows, others: Iterable[float]
+    kind: SectionDefinition, chosen: Rows, others: Rows, width: int
 ) -> Iterator[tuple[Value, ...]]:
+    """Yield the rows that were chosen, and the sum of the others.
+
+    What ran inside other statements is included in them, so it has a sum of its own.
+    """
     for key, row in chosen.items():
         yield (*(row.labels or key), *map(_short, row.values))
-    rest = ("other" if name == "relation" else None for name in kind.columns)
-    yield (*rest, *map(_short, others))
+    place = kind.columns.index(_TOPLEVEL) if _TOPLEVEL in kind.columns else None
+    sums: dict[int | None, list[Counted]] = {1 if place is not None else None: []}
+    for key, row in others.items():
+        sums.setdefault(key[place] if place is not None else None, []).append(row)
+    for toplevel, rows in sums.items():
+        rest = {"relation": "other", _TOPLEVEL: toplevel}
+        yield (*map(rest.get, kind.columns), *map(_short, summed(rows, width)))
 
 
 # ---- values

@@ -18,6 +18,7 @@ from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cached import has_contrib
 from support.cluster import ClusterFactory
+from support.nested import check_nested, run_nested
 from support.patience import eventually
 
 #: Differences between major versions are tested on each of them, though the extension is not
@@ -100,6 +101,19 @@ def test_every_section_is_there_or_explained(server: Server, tmp_path: Path) -> 
             assert (record["read_time_ms"] or 0) > 0  # type: ignore[operator]
         else:
             assert "pg_stat_statements" in said["statements"]
+
+
+@every_major
+def test_the_rest_of_nested_statements_is_apart(server: Server, tmp_path: Path) -> None:
+    if not has_contrib(server.install, "pg_stat_statements"):
+        pytest.skip("this build has no pg_stat_statements")
+    path = tmp_path / "s"
+    api.snapshot(dsn=server.conninfo(), path=path)
+    with server.connect() as connection:
+        run_nested(connection)
+    second, _dropped = api.snapshot(dsn=server.conninfo(), path=path)
+    with open_store(path=path) as store:
+        check_nested(store.sections(second.id)["statements"])
 
 
 @every_major

@@ -29,6 +29,7 @@ from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cached import has_contrib
 from support.cluster import ClusterFactory
+from support.nested import check_nested, run_nested
 from support.patience import PATIENCE_S, eventually
 from support.script import SQL_VERSION
 from support.sections import BY_HAND, number, relation_rows
@@ -175,6 +176,16 @@ def test_statements_are_counted_from_one_snapshot_to_the_next(
             for name, value in one.items()
             if name not in ("query_id", "toplevel")
         )
+
+
+@every_major
+def test_the_rest_of_nested_statements_is_apart(server: Server, database: str) -> None:
+    if not has_contrib(server.install, "pg_stat_statements"):
+        pytest.skip("this build has no pg_stat_statements")
+    with server.connect(database) as connection, open_store(dsn=server.conninfo(database)) as store:
+        take(connection)
+        run_nested(connection)
+        check_nested(store.sections(take(connection))["statements"])
 
 
 # ---- whole or not at all

@@ -6,7 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgflash.collect.deltas import choose, difference
+from pgflash.collect.deltas import choose, difference, summed
 from pgflash.model.collected import Counted, Rows
 
 #: Whole numbers, so that sums are exact.
@@ -67,7 +67,9 @@ def test_a_row_that_started_over_tells_all_it_has(before: Rows, now: Rows) -> No
 def test_choosing_loses_nothing(rows: Rows, limit: int) -> None:
     chosen, others = choose(rows, ranked=(0, 2), limit=limit)
     assert len(chosen) <= limit
-    assert [a + b for a, b in zip(totals(chosen), others or (0, 0, 0), strict=True)] == totals(rows)
+    assert {**chosen, **others} == rows
+    assert not chosen.keys() & others.keys()
+    assert list(summed(others.values(), 3)) == totals(others)
     # The first of each ranking is among them if there is room for both.
     for place in (0, 2):
         most = max((row.values[place] for row in rows.values()), default=0)
