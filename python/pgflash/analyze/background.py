@@ -267,10 +267,17 @@ def replication(period: Period) -> ReportTable:
     """Return how far behind receivers of WAL were; of a standby, also itself."""
     title = "Replication"
     looks = period.every_gauge("replication")
-    rows = [Row(cells=_standby_cells(key, records)) for key, records in _by_receiver(looks).items()]
+    last = _by_receiver([period.gauge("replication")])
+    gone = _gone(period, "replication")
+    rows = [
+        Row(cells=_standby_cells(key, records, last.get(key, [{"state": gone}])[0]))
+        for key, records in _by_receiver(looks).items()
+    ]
     own = [_caught_up(one) for records in period.every_gauge("standby") for one in records]
     if own:
-        rows.insert(0, _this_standby(own))
+        promoted = "promoted" if _gone(period, "standby") == GONE else NOT_KNOWN
+        at_end = [_caught_up(one) for one in period.gauge("standby")] or [{"status": promoted}]
+        rows.insert(0, _this_standby(own, at_end[0]))
     if not rows:
         reason = period.missing_reason("replication") or (
             "Nobody received WAL." if looks else "The snapshots have no section replication."
@@ -283,8 +290,10 @@ def replication(period: Period) -> ReportTable:
         rows=tuple(rows),
         key=("name", "address"),
         measure="replay_bytes",
-        note="As of each snapshot: what happened in between is unknown. PostgreSQL measures lags "
-        "only while WAL is sent. Commits that wait for a standby are the event IPC:SyncRep.",
+        note="As of each snapshot: what happened in between is unknown. What is gone was there at "
+        "an earlier one. Of receivers with one name and address, the one furthest behind is shown. "
+        "PostgreSQL measures lags only while WAL is sent. Commits that wait for a standby are the "
+        "event IPC:SyncRep.",
     )
 
 
@@ -299,22 +308,37 @@ def _caught_up(standby: Mapping[str, Value]) -> Mapping[str, Value]:
     return {**standby, "replay_age_ms": 0.0}
 
 
+#: The state of what an earlier snapshot has and the last one has not; of a last one without it all.
+GONE, NOT_KNOWN = "gone", "not known"
+
+
+def _gone(period: Period, section: str) -> str:
+    """Return the state at the end of what a section no longer has."""
+    return GONE if section in period.end_gauges else NOT_KNOWN
+
+
 def _by_receiver(looks: Iterable[_Rows]) -> dict[tuple[str, str], _Rows]:
+    """Return each receiver's rows; of several alike in a snapshot, that of the furthest behind."""
     found: dict[tuple[str, str], _Rows] = {}
     for rows in looks:
+        alike: dict[tuple[str, str], _Rows] = {}
         for record in rows:
             key = (
                 str(record.get("application_name") or ""),
                 str(record.get("client_address") or ""),
             )
-            found.setdefault(key, []).append(record)
+            alike.setdefault(key, []).append(record)
+        for key, same in alike.items():
+            worst = max(same, key=lambda one: number(one.get("replay_bytes")))
+            if len(same) > 1:
+                worst = {**worst, "state": f"{worst.get('state')}, furthest behind of {len(same)}"}
+            found.setdefault(key, []).append(worst)
     return found
 
 
 def _standby_cells(
-    key: tuple[str, str], records: Sequence[Mapping[str, Value]]
+    key: tuple[str, str], records: Sequence[Mapping[str, Value]], last: Mapping[str, Value]
 ) -> tuple[Cell, ...]:
-    last = records[-1]
     return (
         *key,
         str(last.get("state") or ""),
@@ -329,12 +353,11 @@ def _standby_cells(
     )
 
 
-def _this_standby(records: Sequence[Mapping[str, Value]]) -> Row:
-    last = records[-1]
+def _this_standby(records: Sequence[Mapping[str, Value]], last: Mapping[str, Value]) -> Row:
     return Row(
         cells=(
             "this standby",
-            str(last.get("sender_host") or ""),
+            str(last.get("sender_host") or records[-1].get("sender_host") or ""),
             str(last.get("status") or "not connected"),
             "",
             _whole(last.get("replay_bytes")),
@@ -374,15 +397,17 @@ def replication_slots(period: Period) -> ReportTable:
             else "The snapshots have no section replication_slots."
         )
         return missing("replication-slots", title, _SLOT_COLUMNS, reason)
+    last = {str(record.get("slot")): record for record in period.gauge("replication_slots")}
+    gone = _gone(period, "replication_slots")
     made = [
         Row(
             cells=(
                 slot,
                 str(records[-1].get("slot_type") or ""),
                 str(records[-1].get("database") or ""),
-                "yes" if records[-1].get("active") else "no",
-                str(records[-1].get("wal_status") or ""),
-                _whole(records[-1].get("retained_bytes")),
+                gone if slot not in last else "yes" if last[slot].get("active") else "no",
+                str(last.get(slot, {}).get("wal_status") or ""),
+                _whole(last.get(slot, {}).get("retained_bytes")),
                 _most(records, "retained_bytes"),
             )
         )

@@ -8,6 +8,7 @@ import pytest
 from pgflash.analyze import Period, make_period, make_report
 from pgflash.analyze.background import checkpoints_table, replication, replication_slots, vacuum
 from pgflash.model.awr import ReportTable, plain
+from pgflash.model.snapshot import Value
 from support.busy import BEHIND, busy_period, busy_store
 from support.periods import Rows, Shelf
 
@@ -125,6 +126,63 @@ def test_a_standby_of_an_idle_primary_does_not_lag(
     ]
     this = named(replication(period_of({}, {"standby": own, "replication": []})), "this standby")
     assert (this["replay_ms"], this["replay_ms_max"]) == (lag_ms, lag_ms)
+
+
+def snapshots(*sections: Mapping[str, Rows]) -> Period:
+    """Return a period of these snapshots."""
+    store = Shelf()
+    for place, one in enumerate(sections):
+        store.put(10 * place, one)
+    return make_period(store, 1, len(sections))
+
+
+def receiver(replay_bytes: int, name: str = "walreceiver") -> dict[str, Value]:
+    return {
+        "application_name": name,
+        "client_address": "10.0.0.2",
+        "state": "streaming",
+        "sync_state": "sync",
+        "replay_bytes": replay_bytes,
+        "flush_bytes": 0,
+        "replay_lag_ms": 5.0,
+    }
+
+
+def test_what_has_vanished_is_gone_at_the_end() -> None:
+    slot: dict[str, Value] = {
+        "slot": "b",
+        "slot_type": "physical",
+        "active": True,
+        "wal_status": "reserved",
+    }
+    there: dict[str, Rows] = {
+        "replication": [receiver(4096, "b")],
+        "replication_slots": [{**slot, "retained_bytes": 8192}],
+        "standby": [{"status": "streaming", "sender_host": "a", "replay_bytes": 7}],
+    }
+    nothing: dict[str, Rows] = {"replication": [], "replication_slots": [], "standby": []}
+    period = snapshots(there, there, nothing, nothing)
+    standby, itself = (named(replication(period), name) for name in ("b", "this standby"))
+    assert (standby["state"], standby["sync_state"]) == ("gone", "")
+    assert (standby["replay_bytes"], standby["flush_bytes"]) == (None, None)
+    assert (standby["replay_ms"], standby["replay_bytes_max"]) == (None, 4096)
+    assert (itself["state"], itself["address"]) == ("promoted", "a")
+    assert (itself["replay_bytes"], itself["replay_bytes_max"]) == (None, 7)
+    kept = named(replication_slots(period), "b")
+    assert (kept["active"], kept["wal_status"], kept["slot_type"]) == ("gone", "", "physical")
+    assert (kept["retained_bytes"], kept["retained_bytes_max"]) == (None, 8192)
+
+    unknown = snapshots(there, there, {})
+    states = {row.cells[0]: row.cells[2] for row in replication(unknown).rows}
+    assert states == {"b": "not known", "this standby": "not known"}
+    assert named(replication_slots(unknown), "b")["active"] == "not known"
+
+
+def test_of_receivers_that_are_alike_the_one_furthest_behind_is_shown() -> None:
+    both: dict[str, Rows] = {"replication": [receiver(50 * 2**30), receiver(0)]}
+    found = named(replication(snapshots(both, both)), "walreceiver")
+    assert found["replay_bytes"] == 50 * 2**30
+    assert found["state"] == "streaming, furthest behind of 2"
 
 
 def test_a_server_without_standbys_says_so() -> None:
