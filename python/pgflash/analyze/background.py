@@ -155,9 +155,10 @@ def vacuum(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     title = "Vacuum"
     counted = {_key(one): one for one in period.records("relation_stats") if _is_table(one)}
     states = {_key(one): one for one in period.gauge("dead_rows")}
+    no_row: Mapping[str, Value] | None = {} if _all_counted(period) else None
     rows = []
     for key in {**counted, **states}:
-        cells = _vacuum_cells(key, counted.get(key, {}), states.get(key, {}), period.zone)
+        cells = _vacuum_cells(key, counted.get(key, no_row), states.get(key, {}), period.zone)
         if cells is not None:
             rows.append(Row(cells=cells))
     if not rows:
@@ -191,10 +192,25 @@ def _is_table(record: Mapping[str, Value]) -> bool:
     return record.get("relkind") in ("r", "m", "t") and record.get("relation") != OTHER
 
 
+def _all_counted(period: Period) -> bool:
+    """Tell whether all that was counted of relations has the name of one."""
+    rest = (r for r in period.records("relation_stats") if r.get("relation") == OTHER)
+    return "relation_stats" in period.totals and not any(
+        isinstance(value, (int, float)) and value for one in rest for value in one.values()
+    )
+
+
 def _vacuum_cells(
-    key: tuple[str, str], counted: Mapping[str, Value], state: Mapping[str, Value], zone: tzinfo
+    key: tuple[str, str],
+    row: Mapping[str, Value] | None,
+    state: Mapping[str, Value],
+    zone: tzinfo,
 ) -> tuple[Cell, ...] | None:
-    """Return a table's cells; nothing if there is nothing to say."""
+    """Return a table's cells; nothing if there is nothing to say.
+
+    Without a row it is not known what happened to the table.
+    """
+    counted, known = row or {}, row is not None
     runs = [
         int(number(counted.get(name)))
         for name in ("autovacuums", "vacuums", "autoanalyzes", "analyzes")
@@ -214,12 +230,12 @@ def _vacuum_cells(
         *key,
         int(dead) if state else None,
         ratio(dead, dead + live) if state else None,
-        int(updated + deleted),
+        int(updated + deleted) if known else None,
         ratio(number(counted.get("rows_hot_updated")), updated),
-        runs[0],
-        runs[1],
+        runs[0] if known else None,
+        runs[1] if known else None,
         sum(number(one) for one in times) / 1000 if timed else None,
-        runs[2] + runs[3],
+        runs[2] + runs[3] if known else None,
         int(number(state.get("frozen_age"))) if state else None,
         iso(max(ends), zone) if ends else None,
     )

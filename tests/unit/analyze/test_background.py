@@ -87,6 +87,26 @@ def test_an_index_has_no_vacuum_of_its_own() -> None:
     assert vacuum(busy_period()).values("relation") == ("stock",)
 
 
+@pytest.mark.parametrize("others", [0, 3, None], ids=["nothing", "something", "not counted"])
+def test_what_happened_to_a_table_without_a_row_is_unknown_unless_nothing_did(
+    others: int | None,
+) -> None:
+    table = {"schema": "public", "database": "shop"}
+    dead: Rows = [{**table, "relation": "quiet", "dead_rows": 900, "live_rows": 100}]
+    stats: Rows = [
+        {**table, "relation": "busy", "relkind": "r", "autovacuums": 1, "rows_deleted": 5},
+        {"relation": "other", "autovacuums": others, "rows_deleted": 0},
+    ]
+    counted = {} if others is None else {"relation_stats": stats}
+    shown = vacuum(period_of({}, {"dead_rows": dead, **counted}))
+    quiet = named(shown, "quiet")
+    assert (quiet["dead_rows"], quiet["dead_share"]) == (900, 0.9)
+    figures = [quiet[name] for name in ("changed", "autovacuums", "vacuums", "analyzes")]
+    assert figures == ([0, 0, 0, 0] if others == 0 else [None] * 4)
+    if others is not None:
+        assert (named(shown, "busy")["changed"], named(shown, "busy")["vacuums"]) == (5, 0)
+
+
 def test_without_the_sections_it_says_why() -> None:
     assert "no section dead_rows" in vacuum(period_of({}, {"slru": []})).missing_reason
     missing: Rows = [{"section": "dead_rows", "reason": "permission denied"}]
