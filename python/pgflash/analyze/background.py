@@ -19,7 +19,6 @@ from pgflash.model.awr import Cell, Column, ReportTable, Row, Source, Unit
 from pgflash.model.snapshot import Value, parse_time
 from pgflash.model.words import things
 
-BLOCK_BYTES = 8192
 #: Autovacuum leaves a table with fewer dead rows alone (autovacuum_vacuum_threshold).
 DEAD_MIN = 50
 
@@ -38,7 +37,7 @@ _WORK_COLUMNS = (
 def checkpoints_table(period: Period) -> ReportTable:
     """Return what the checkpointer and the background writer did."""
     title = "Checkpoints and background writer"
-    done, others = checkpoints(period), buffer_writes(period)
+    done, others = checkpoints(period), buffer_writes(period, block_bytes=period.block_bytes)
     if done is None or others is None:
         reason = period.missing_reason("bgwriter") or "The snapshots have no section bgwriter."
         return missing("checkpoints", title, _WORK_COLUMNS, reason)
@@ -71,7 +70,7 @@ def checkpoints_table(period: Period) -> ReportTable:
             _work("full-page images", logged.full_page_images, Unit.COUNT, period),
             _only(
                 "of the WAL, at most",
-                images_share(logged.full_page_images, logged.bytes),
+                images_share(logged.full_page_images, logged.bytes, period.block_bytes),
                 Unit.SHARE,
             ),
         ]
@@ -83,13 +82,13 @@ def checkpoints_table(period: Period) -> ReportTable:
         key=("name",),
         measure="per_s",
         note="The first change to a page after a checkpoint writes the whole page to the WAL, as a "
-        "full-page image of at most 8 kB.",
+        f"full-page image of at most {period.block_bytes // 1024} kB.",
     )
 
 
-def images_share(images: float, wal_bytes: float) -> float | None:
+def images_share(images: float, wal_bytes: float, block_bytes: int) -> float | None:
     """Return at most how much of the WAL full-page images were."""
-    share = ratio(images * BLOCK_BYTES, wal_bytes)
+    share = ratio(images * block_bytes, wal_bytes)
     return None if share is None else min(share, 1.0)
 
 
@@ -106,7 +105,7 @@ def _by_clients(
         return blocks, syncs, "clients" if period.major >= 16 else "backends, extensions included"
     written = total((one for one in own if one.get("operation") == "write"), "bytes")
     synced = total((one for one in own if one.get("operation") == "sync"), "calls")
-    return int(written) // BLOCK_BYTES, int(synced), "clients"
+    return int(written) // period.block_bytes, int(synced), "clients"
 
 
 _PER_SECOND = {Unit.COUNT: Unit.PER_SECOND, Unit.SECONDS: Unit.SESSIONS}

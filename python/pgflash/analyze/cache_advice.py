@@ -16,6 +16,7 @@ seconds a second, because a cache can save more of them than its sessions had.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from pgflash.analyze.figures import BLOCK_BYTES
 from pgflash.analyze.grid import missing, ratio
 from pgflash.analyze.period import Period
 from pgflash.analyze.samples import sampled
@@ -27,7 +28,6 @@ from pgflash.model.words import duration
 
 #: Fewer calls than this tell nothing about a device.
 CALLS_MIN = 100
-BLOCK_BYTES = 8192
 
 _COLUMNS = tuple(
     Column(name=name, title=words, unit=unit, source=source)

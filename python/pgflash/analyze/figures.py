@@ -20,6 +20,7 @@ from typing import Protocol
 from pgflash.analyze.sections import number, total
 from pgflash.model.snapshot import Value
 
+#: The size of a block unless the server was built for another.
 BLOCK_BYTES = 8192
 
 
@@ -160,8 +161,8 @@ class BufferWrites:
     allocated: int
 
 
-def buffer_writes(counted: Counted) -> BufferWrites | None:
-    """Return who wrote dirty buffers.
+def buffer_writes(counted: Counted, *, block_bytes: int = BLOCK_BYTES) -> BufferWrites | None:
+    """Return who wrote dirty buffers, which are blocks of this size.
 
     Up to 16 PostgreSQL counts backends' writes among those that extend files; 16 and later count
     them apart, in pg_stat_io.
@@ -174,7 +175,7 @@ def buffer_writes(counted: Counted) -> BufferWrites | None:
         for record in counted.records("stat_io")
         if (record.get("backend_type"), record.get("object")) == ("client backend", "relation")
     ]
-    blocks = _bytes(of_clients, "write") // BLOCK_BYTES if of_clients else None
+    blocks = _bytes(of_clients, "write") // block_bytes if of_clients else None
     syncs = int(total(of_clients, "fsyncs")) if of_clients else None
     return BufferWrites(
         by_writer=int(number(writer.get("buffers_clean"))),

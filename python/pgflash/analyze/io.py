@@ -7,7 +7,7 @@ stand in as far as they go (16 and later by kind of process), and the note says 
 
 from collections.abc import Mapping
 
-from pgflash.analyze.figures import Wal, databases, stock_io, wal
+from pgflash.analyze.figures import BLOCK_BYTES, Wal, databases, stock_io, wal
 from pgflash.analyze.grid import figure, missing, ratio, text
 from pgflash.analyze.load import profile_row
 from pgflash.analyze.parts import reads_source, timed, wal_timed
@@ -16,7 +16,6 @@ from pgflash.analyze.sections import number
 from pgflash.model.awr import ReportTable, Row, RowMark, Source, Unit
 from pgflash.model.snapshot import Value
 
-BLOCK_BYTES = 8192
 NO_ACCOUNT = "Only the extension pgflash counts this."
 
 #: Why the division of reads by source is modelled.
@@ -105,7 +104,10 @@ def io_tablespaces(period: Period) -> ReportTable:
         id="io-tablespaces",
         title=title,
         columns=columns,
-        rows=tuple(tablespace_row(record, elapsed_s=period.elapsed_s) for record in records),
+        rows=tuple(
+            tablespace_row(record, elapsed_s=period.elapsed_s, block_bytes=period.block_bytes)
+            for record in records
+        ),
         key=("tablespace",),
         measure="reads_per_s",
         note="PostgreSQL counts waits for buffers by event (BufferPin, BufferContent, BufferIo in "
@@ -113,7 +115,9 @@ def io_tablespaces(period: Period) -> ReportTable:
     )
 
 
-def tablespace_row(record: Mapping[str, Value], *, elapsed_s: float) -> Row:
+def tablespace_row(
+    record: Mapping[str, Value], *, elapsed_s: float, block_bytes: int = BLOCK_BYTES
+) -> Row:
     """Return one tablespace's row."""
 
     def mean(what: str) -> float | None:
@@ -127,7 +131,7 @@ def tablespace_row(record: Mapping[str, Value], *, elapsed_s: float) -> Row:
             int(reads),
             ratio(reads, elapsed_s),
             mean("read"),
-            ratio(number(record.get("read_bytes")) / BLOCK_BYTES, reads),
+            ratio(number(record.get("read_bytes")) / block_bytes, reads),
             mean("disk_read"),
             int(number(record.get("flash_reads"))),
             mean("flash_read"),
@@ -259,7 +263,12 @@ def wal_table(period: Period) -> ReportTable:
     if logged is None:
         return missing("wal", title, _WAL_COLUMNS, _why(period, "stat_wal"))
     transactions = counted.transactions if counted is not None else 0
-    rows = wal_rows(logged, elapsed_s=period.elapsed_s, transactions=transactions)
+    rows = wal_rows(
+        logged,
+        elapsed_s=period.elapsed_s,
+        transactions=transactions,
+        block_bytes=period.wal_block_bytes,
+    )
     archiver = period.record("archiver")
     if archiver is not None:
         rows += tuple(
@@ -292,9 +301,11 @@ _ARCHIVED = (
 _UNTIMED_WAL = " The server did not measure the times (track_wal_io_timing)."
 
 
-def wal_rows(logged: Wal, *, elapsed_s: float, transactions: float) -> tuple[Row, ...]:
+def wal_rows(
+    logged: Wal, *, elapsed_s: float, transactions: float, block_bytes: int
+) -> tuple[Row, ...]:
     """Return the rows; a figure that this server does not count has none."""
-    blocks = None if logged.write_bytes is None else logged.write_bytes / BLOCK_BYTES
+    blocks = None if logged.write_bytes is None else logged.write_bytes / block_bytes
     quantities = (
         ("WAL size", logged.bytes, Unit.BYTES),
         ("WAL records", logged.records, Unit.COUNT),

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
+from pgflash.analyze.figures import BLOCK_BYTES
 from pgflash.analyze.sections import Reset, add, number, subtract
 from pgflash.errors import UsageError
 from pgflash.model.moments import print_moment, zone_named
@@ -143,6 +144,20 @@ class Period:
             if record.get("name") == name:
                 return str(record.get("setting"))
         return None
+
+    @property
+    def block_bytes(self) -> int:
+        """Return the size of a data file's block: 8 kB, unless the server was built for another."""
+        return self._built("block_size")
+
+    @property
+    def wal_block_bytes(self) -> int:
+        """Return the size of a block of the WAL."""
+        return self._built("wal_block_size")
+
+    def _built(self, column: str) -> int:
+        sizes = (int(number(record.get(column))) for record in self.gauge("server"))
+        return next(sizes, 0) or BLOCK_BYTES
 
     @property
     def zone(self) -> tzinfo:

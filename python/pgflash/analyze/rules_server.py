@@ -62,7 +62,9 @@ def full_page_images(period: Period, found: DbTime) -> Weighed | None:
     """Say that much of the WAL was whole pages."""
     logged, done = wal(period, timed=False), checkpoints(period)
     images = logged.full_page_images if logged is not None else 0
-    share = images_share(images, logged.bytes) if logged is not None else None
+    share = None
+    if logged is not None:
+        share = images_share(images, logged.bytes, period.block_bytes)
     if logged is None or share is None or share < IMAGES_SHARE_MIN:
         return None
     if images / period.elapsed_s < IMAGES_PER_S_MIN:

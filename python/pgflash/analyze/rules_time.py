@@ -312,7 +312,7 @@ def _part_in_words(period: Period, part: TimePart) -> str:
         if (r.get("file_class"), r.get("operation"), r.get("source")) == ("data", "read", "disk")
         and r.get("backend_type") in FOREGROUND
     ]
-    blocks = total(records, "bytes") / 8192 / max(total(records, "calls"), 1)
+    blocks = total(records, "bytes") / period.block_bytes / max(total(records, "calls"), 1)
     kind = "single-block reads from disk" if 0 < blocks < 1.05 else "reads from disk"
     hot = _hot_relation(period)
     return f"{kind}{f', mostly of {hot[0]},' if hot and hot[1] > 0.5 else ''}{mean}"

@@ -45,8 +45,10 @@ _MEANING = """
 select description from pg_catalog.pg_wait_events where type || ':'::text || name = %s::text
 """
 _RELATION = """
-select c.oid, c.relkind::text, c.relpages::float8, c.reltuples::float8, t.seq_scan::float8,
-       t.idx_scan::float8, t.n_dead_tup::float8, coalesce(t.last_vacuum, t.last_autovacuum)
+select c.oid, c.relkind::text,
+       c.relpages * pg_catalog.current_setting('block_size')::float8, c.reltuples::float8,
+       t.seq_scan::float8, t.idx_scan::float8, t.n_dead_tup::float8,
+       coalesce(t.last_vacuum, t.last_autovacuum)
   from pg_catalog.pg_class c left join pg_catalog.pg_stat_all_tables t on t.relid = c.oid
  where c.oid = coalesce(pg_catalog.to_regclass(%(name)s::text),
                         pg_catalog.to_regclass('public.'::text || %(name)s::text))::oid
@@ -207,10 +209,10 @@ class _Reader:
             row = None
         if row is None:
             return About(note=f"No relation of this name is in database {self._server.database}.")
-        oid, kind, pages, tuples, scans, index_scans, dead, vacuumed = row
+        oid, kind, size_bytes, tuples, scans, index_scans, dead, vacuumed = row
         facts = [
             ("Kind", _KINDS.get(kind, kind)),
-            ("Size at its last VACUUM", size(pages * 8192)),
+            ("Size at its last VACUUM", size(size_bytes)),
             ("Rows", count(max(tuples, 0.0))),
         ]
         if scans is not None:

@@ -50,7 +50,7 @@ select pg_catalog.clock_timestamp(), pg_catalog.pg_postmaster_start_time(),
 
 _DATABASES = """
 select datid::text, coalesce(datname, ''), xact_commit, xact_rollback, temp_bytes::float8,
-       blks_read::float8
+       blks_read::float8, blks_read * pg_catalog.current_setting('block_size')::float8
   from pg_catalog.pg_stat_database
 """
 
@@ -369,10 +369,10 @@ def _flows(rows: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Flow]:
 def _databases(rows: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, DatabaseCounts]:
     """Return what each database counts, with the requests that nothing better counts."""
     found = {}
-    for oid, name, commits, rollbacks, temp_bytes, blocks in rows["databases"]:
+    for oid, name, commits, rollbacks, temp_bytes, blocks, size in rows["databases"]:
         flows = {} if "flows" in rows else {"temp": Flow(bytes=temp_bytes)}
         if "flows" not in rows and "stock" not in rows:
-            flows["disk"] = Flow(calls=blocks, bytes=blocks * 8192)
+            flows["disk"] = Flow(calls=blocks, bytes=size)
         found[oid] = DatabaseCounts(name=name, commits=commits, rollbacks=rollbacks, flows=flows)
     return found
 

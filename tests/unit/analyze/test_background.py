@@ -7,6 +7,7 @@ import pytest
 
 from pgflash.analyze import Period, make_period, make_report
 from pgflash.analyze.background import checkpoints_table, replication, replication_slots, vacuum
+from pgflash.analyze.io import wal_table
 from pgflash.model.awr import ReportTable, plain
 from pgflash.model.snapshot import Value
 from support.busy import BEHIND, busy_period, busy_store
@@ -65,6 +66,32 @@ def test_blocks_that_clients_wrote_are_of_clients_alone_where_file_calls_are_cou
     )
     assert named(own, "blocks written by clients")["total"] == 3
     assert named(own, "blocks written by the background writer")["share"] == 0.5
+
+
+def test_blocks_are_as_large_as_the_server_was_built_for() -> None:
+    block = 32_768
+    moved = {"backend_type": "client backend", "object": "relation"}
+    sections: dict[str, Rows] = {
+        "server": [{"block_size": block, "wal_block_size": 16_384}],
+        "bgwriter": [{"buffers_clean": 0, "checkpoints_timed": 1, "checkpoints_req": 0,
+                      "buffers_checkpoint": 1000}],
+        "stat_io": [{**moved, "writes": 1000, "write_bytes": 1000 * block}],
+        "stat_wal": [{"wal_fpi": 100, "wal_bytes": 200 * block}],
+        "wal": [{"writes": 10, "write_bytes": 10 * 16_384}],
+    }  # fmt: skip
+    nothing = {
+        name: [{k: 0 if isinstance(v, int) else v for k, v in row.items()} for row in rows]
+        for name, rows in sections.items()
+    }
+    period = period_of(nothing, sections, version_num=180_000)
+    table = checkpoints_table(period)
+    by_clients = named(table, "blocks written by clients")
+    assert (by_clients["total"], by_clients["share"]) == (1000, 0.5)
+    assert named(table, "of the WAL, at most")["total"] == 0.5
+    assert "full-page image of at most 32 kB" in table.note
+    assert named(wal_table(period), "WAL blocks written")["total"] == 10
+    unknown = period_of({}, {"slru": []})
+    assert (unknown.block_bytes, unknown.wal_block_bytes) == (8192, 8192)
 
 
 # ---- vacuum
