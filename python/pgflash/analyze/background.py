@@ -8,7 +8,7 @@ For standbys and slots, a snapshot knows only how far behind they were at that m
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
 
-from pgflash.analyze.figures import buffer_writes, checkpoints, wal
+from pgflash.analyze.figures import WRITERS, BufferWrites, buffer_writes, checkpoints, wal
 from pgflash.analyze.grid import ROWS_MAX, RowsMax, exact, figure, missing, ratio, text
 from pgflash.analyze.parts import CLIENT, wal_timed
 from pgflash.analyze.period import Period
@@ -42,11 +42,12 @@ def checkpoints_table(period: Period) -> ReportTable:
         reason = period.missing_reason("bgwriter") or "The snapshots have no section bgwriter."
         return missing("checkpoints", title, _WORK_COLUMNS, reason)
     logged = wal(period, timed=wal_timed(period))
-    by_clients, syncs, whose = _by_clients(period, others.by_clients, others.client_syncs)
+    by_clients, by_rest, syncs, whose = _written(period, others)
     blocks = (
         ("blocks written by checkpoints", done.buffers_written),
         ("blocks written by the background writer", others.by_writer),
         (f"blocks written by {whose}", by_clients),
+        ("blocks written by other processes", by_rest),
     )
     written = sum(value or 0 for _, value in blocks)
     number_of = done.timed + done.requested
@@ -92,20 +93,24 @@ def images_share(images: float, wal_bytes: float, block_bytes: int) -> float | N
     return None if share is None else min(share, 1.0)
 
 
-def _by_clients(
-    period: Period, blocks: int | None, syncs: int | None
-) -> tuple[int | None, int | None, str]:
-    """Return blocks that clients wrote to get a free buffer, their syncs, and who counts as one."""
-    own = [
-        record
-        for record in period.records("io")
-        if (record.get("backend_type"), record.get("file_class")) == (CLIENT, "data")
-    ]
+def _written(period: Period, stock: BufferWrites) -> tuple[int | None, int | None, int | None, str]:
+    """Return blocks that clients wrote to get a free buffer, and others; clients' syncs.
+
+    Last comes who counts as a client.
+    """
+    files = [r for r in period.records("io") if r.get("file_class") == "data"]
+    own = [r for r in files if r.get("backend_type") == CLIENT]
     if not own:
-        return blocks, syncs, "clients" if period.major >= 16 else "backends, extensions included"
-    written = total((one for one in own if one.get("operation") == "write"), "bytes")
-    synced = total((one for one in own if one.get("operation") == "sync"), "calls")
-    return int(written) // period.block_bytes, int(synced), "clients"
+        whose = "clients" if period.major >= 16 else "backends, extensions included"
+        return stock.by_clients, stock.by_others, stock.client_syncs, whose
+    rest = [r for r in files if r.get("backend_type") not in WRITERS]
+    by_clients, by_rest = (
+        int(total((r for r in records if r.get("operation") == "write"), "bytes"))
+        // period.block_bytes
+        for records in (own, rest)
+    )
+    synced = total((r for r in own if r.get("operation") == "sync"), "calls")
+    return by_clients, by_rest, int(synced), "clients"
 
 
 _PER_SECOND = {Unit.COUNT: Unit.PER_SECOND, Unit.SECONDS: Unit.SESSIONS}

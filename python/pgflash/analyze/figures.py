@@ -24,6 +24,10 @@ from pgflash.model.snapshot import Value
 BLOCK_BYTES = 8192
 
 
+#: Those that the table of checkpoints names one by one.
+WRITERS = ("client backend", "checkpointer", "background writer")
+
+
 class Counted(Protocol):
     """A period or an interval: what was counted, by section."""
 
@@ -154,6 +158,8 @@ class BufferWrites:
     by_writer: int
     #: By clients that needed a buffer; None: not counted by this server.
     by_clients: int | None
+    #: By all others, such as autovacuum and parallel workers; None: not told from clients.
+    by_others: int | None
     #: Syncs of data files by clients, as the checkpointer could not be asked.
     client_syncs: int | None
     #: Rounds of the background writer that ended at bgwriter_lru_maxpages.
@@ -170,16 +176,15 @@ def buffer_writes(counted: Counted, *, block_bytes: int = BLOCK_BYTES) -> Buffer
     writer = _only(counted.records("bgwriter"))
     if writer is None:
         return None
-    of_clients = [
-        record
-        for record in counted.records("stat_io")
-        if (record.get("backend_type"), record.get("object")) == ("client backend", "relation")
-    ]
+    files = [r for r in counted.records("stat_io") if r.get("object") == "relation"]
+    of_clients = [r for r in files if r.get("backend_type") == "client backend"]
+    of_others = [r for r in files if r.get("backend_type") not in WRITERS]
     blocks = _bytes(of_clients, "write") // block_bytes if of_clients else None
     syncs = int(total(of_clients, "fsyncs")) if of_clients else None
     return BufferWrites(
         by_writer=int(number(writer.get("buffers_clean"))),
         by_clients=_count(writer.get("buffers_backend")) if blocks is None else blocks,
+        by_others=_bytes(of_others, "write") // block_bytes if of_clients else None,
         client_syncs=_count(writer.get("buffers_backend_fsync")) if syncs is None else syncs,
         rounds_ended=int(number(writer.get("maxwritten_clean"))),
         allocated=int(number(writer.get("buffers_alloc"))),

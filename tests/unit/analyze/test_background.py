@@ -68,6 +68,42 @@ def test_blocks_that_clients_wrote_are_of_clients_alone_where_file_calls_are_cou
     assert named(own, "blocks written by the background writer")["share"] == 0.5
 
 
+def _writes(backend_type: str, blocks: int, *, own: bool) -> dict[str, Value]:
+    """Return a row of pgflash_io, or of pg_stat_io."""
+    if own:
+        files = {"file_class": "data", "operation": "write", "source": "disk"}
+        return {"backend_type": backend_type, **files, "calls": blocks, "bytes": 8192 * blocks}
+    counts = {"writes": blocks, "write_bytes": 8192 * blocks}
+    return {"backend_type": backend_type, "object": "relation", **counts}
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["with the extension", "without"])
+def test_blocks_that_workers_wrote_are_among_those_written(own: bool) -> None:
+    blocks = {
+        "client backend": 20,
+        "autovacuum worker": 30,
+        "parallel worker" if own else "background worker": 10,
+        "checkpointer": 35,
+        "background writer": 5,
+    }
+    writer = {"buffers_clean": 5, "checkpoints_timed": 1, "checkpoints_req": 0}
+    section = "io" if own else "stat_io"
+
+    def counted(times: int) -> dict[str, Rows]:
+        return {
+            "bgwriter": [{name: n * times for name, n in writer.items()}],
+            "checkpointer": [{"num_timed": times, "buffers_written": 35 * times}],
+            section: [_writes(kind, n * times, own=own) for kind, n in blocks.items()],
+        }
+
+    table = checkpoints_table(period_of(counted(0), counted(1), version_num=180_000))
+    others = named(table, "blocks written by other processes")
+    assert (others["total"], others["share"]) == (40, 0.4)
+    assert named(table, "blocks written by clients")["share"] == 0.2
+    shares = dict(zip(table.values("name"), table.values("share"), strict=True))
+    assert sum(one for one in shares.values() if isinstance(one, float)) == pytest.approx(1.0)
+
+
 def test_blocks_are_as_large_as_the_server_was_built_for() -> None:
     block = 32_768
     moved = {"backend_type": "client backend", "object": "relation"}
