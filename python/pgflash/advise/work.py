@@ -36,6 +36,7 @@ TABLES = frozenset(
 _BLOCK_BYTES = 8192
 #: How the rows of calls end that others made for a session.
 _ASYNCHRONOUS = ", asynchronous"
+_COPIES = "data file read, page cache"
 #: The wait for a synchronous standby, in the report's table of events.
 _STANDBY = "IPC:SyncRep"
 #: Waits for a session that may itself be waiting for storage: locks held during reads, writes and
@@ -274,8 +275,10 @@ def _parts(
     disk, copied_s = events.reads("disk"), events.asynchronous_s("page cache")
     read_s = max(user_io_s - flash.seconds - copied_s - temp_s - extend_s - buffer_s, 0.0)
     count = disk.count or max(_number(profile.get("blocks not in shared_buffers")) - flash.count, 0)
+    # The bytes are those of all reads; blocks not in shared_buffers include copies.
+    calls = count + flash.count + (events.copies if disk.count else 0.0)
     sizes = io.client_bytes()
-    mean_bytes = sizes / (count + flash.count) if count + flash.count and sizes else _BLOCK_BYTES
+    mean_bytes = sizes / calls if calls and sizes else _BLOCK_BYTES
     there, there_s = count * away.reads, read_s * away.read_s if count else 0.0
     here, served = count - there, flash.count + there
     return _Parts(
@@ -329,6 +332,8 @@ class _Events:
 
     def __init__(self, table: ReportTable | None) -> None:
         self._rows: dict[str, tuple[float, float]] = {}
+        #: Reads of data files that the page cache served.
+        self.copies = 0.0
         #: Calls that I/O workers or io_uring made for sessions; the time is the device's.
         self._asynchronous: dict[str, tuple[float, float]] = {}
         if table is None or not table.rows:
@@ -341,6 +346,8 @@ class _Events:
                 self._rows[event] = figures
             elif row.mark is RowMark.APART and event.endswith(_ASYNCHRONOUS):
                 self._asynchronous[event.removesuffix(_ASYNCHRONOUS)] = figures
+            if event in (_COPIES, f"{_COPIES}{_ASYNCHRONOUS}"):
+                self.copies += figures[0]
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -70,6 +70,7 @@ def test_copies_by_io_workers_from_the_page_cache_are_no_reads_from_disk() -> No
     )
     assert work.reads.count == 1_000
     assert work.reads.seconds == pytest.approx(10.0)
+    assert work.reads.mean_bytes == 8192
 
 
 def test_without_any_wait_for_storage_flash_brings_nothing() -> None:
