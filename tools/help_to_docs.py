@@ -68,7 +68,8 @@ An error is one line, with a hint if there is one; `pgflash --debug ...` adds th
 Text written by others (names of tables, files received) is printed as text: non-printable
 characters appear as their codes (`\\u001b`), and a CSV cell that a spreadsheet would take for a
 formula begins with an apostrophe, as does a part after a semicolon. A command that only reads
-prints a notice on standard error if its role is a superuser: see [the monitoring role](../guide/roles.md).
+prints a notice on standard error if its role is a superuser: see
+[the monitoring role](../guide/roles.md).
 
 ## Defaults
 

@@ -130,7 +130,7 @@ class CacheSecond:
     inserts_s: float
     evictions_s: float
     used_bytes: float
-    #: Waiting for reads saved since the server started (modelled), as pgflash_cache_benefit has it;
+    #: Read time saved since the server started (modelled), as pgflash_cache_benefit has it;
     #: None: it is not known, or flash is slower than the disk.
     saved_share: float | None = None
 

@@ -383,8 +383,8 @@ def of_columns(m: Meanwhile, prefix: str) -> dict[str, float]:
 #: What each panel shows, by its legend; another than that is a failure.
 PANELS: Mapping[str, Callable[[Meanwhile], Mapping[str, float]]] = {
     "Mode": lambda m: {m.after.cache["mode"]: 1},
-    "Waiting for reads saved (modelled)": lambda m: {"": m.after.benefit["saved_share"]},
-    "Waiting for reads saved (modelled), time": lambda m: {"": m.after.benefit["saved_ms"] / 1000},
+    "Read time saved (modelled)": lambda m: {"": m.after.benefit["saved_share"]},
+    "Read time saved (modelled), time": lambda m: {"": m.after.benefit["saved_ms"] / 1000},
     "Sessions spared (modelled)": lambda m: {"": m.spared()},
     "Hit ratio": lambda m: {"": m.rate("hits") / (m.rate("hits") + m.rate("misses"))},
     "Reads by source": lambda m: {
