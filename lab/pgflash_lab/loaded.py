@@ -2,9 +2,9 @@
 """A loaded database, kept for the next run.
 
 Loading takes longer than measuring, so the stopped cluster is kept in out/cache, in a folder named
-by everything that it depends on: PostgreSQL's version, the workload's size and seed, and the code
-that loads it.  It is complete or absent (made under another name and renamed), and made by one
-process at a time.
+by everything that it depends on: PostgreSQL's version, the workload's size and seed, the code that
+loads it, and the user, since a server runs what a cluster's settings say.  It is complete or absent
+(made under another name and renamed), and made by one process at a time.
 
 Its WAL is trimmed to a few segments, so that restoring it copies the data and little else.
 """
@@ -12,7 +12,9 @@ Its WAL is trimmed to a few segments, so that restoring it copies the data and l
 import contextlib
 import fcntl
 import json
+import os
 import shutil
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from pgflash.progress import Listener
 from pgflash_lab.loading import index_memory
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
+from pgflash_lab.store import StoreError, open_plain
 from pgflash_lab.workload import DATABASE, P, Workload
 
 #: Changes whenever this module makes the cluster differently.
@@ -60,12 +63,19 @@ class LoadedDatabase:
 
 def loaded_key(install: PgInstall, workload: Workload[P], parameters: P) -> str:
     """Return a name for a loaded database that changes with everything it depends on."""
-    return f"{workload.name}-{install.version}-{FORMAT}-{workload.key(parameters)}"
+    of = f"{workload.name}-{install.version}-{FORMAT}-{workload.key(parameters)}"
+    return f"{of}-{os.geteuid()}"
 
 
 def find_loaded(cache: Path, key: str) -> LoadedDatabase | None:
-    """Return a kept database, or None if there is none."""
+    """Return a kept database, or None if there is none; raise if it is somebody else's."""
     try:
+        status = (cache / key).lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise StoreError(
+                f'"{cache / key}" is not a folder of yours',
+                hint="Remove it, or name another folder with --store.",
+            )
         manifest = json.loads((cache / key / _MANIFEST).read_text())
         return LoadedDatabase(
             path=cache / key / "cluster", database_bytes=manifest["database_bytes"]
@@ -139,6 +149,10 @@ def _load(
 def _lock(cache: Path, key: str) -> Iterator[None]:
     """Let only one process at a time make a database."""
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"{key}.lock").open("w") as file:
+    try:
+        number = open_plain(cache / f"{key}.lock", os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise StoreError(f'could not open "{cache / key}.lock": {error.strerror}') from error
+    with os.fdopen(number, "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
