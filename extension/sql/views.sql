@@ -772,7 +772,7 @@ COMMENT ON COLUMN pgflash_io.time_ms IS
 COMMENT ON COLUMN pgflash_io.mean_ms IS
 	'Mean time of a call, in milliseconds: time_ms / calls.';
 COMMENT ON COLUMN pgflash_io.told_calls IS
-	'Reads whose source is certain. The sources of the others were inferred from their times; all are certain while the flash cache serves. Null for other operations.';
+	'Reads whose source is certain. The sources of the others were inferred from their times. While the flash cache serves, all reads of whole blocks of relations are certain, except those of base backups. Null for other operations.';
 COMMENT ON COLUMN pgflash_io.worker_calls IS
 	'Calls that an I/O worker or io_uring made for this backend type, which may have done other work meanwhile.';
 COMMENT ON COLUMN pgflash_io.worker_time_ms IS
@@ -1391,7 +1391,7 @@ COMMENT ON COLUMN pgflash_statements.userid IS
 COMMENT ON COLUMN pgflash_statements.dbid IS
 	'OID of the database.';
 COMMENT ON COLUMN pgflash_statements.toplevel IS
-	'True if a client sent it. False if it ran inside another statement, whose row includes these numbers.';
+	'True if a client sent it, or if a trigger ran it while a transaction was committed. False if it ran inside another statement, whose row includes these numbers.';
 COMMENT ON COLUMN pgflash_statements.queryid IS
 	'Identifier of the query. Null for another user''s, without the rights of pg_read_all_stats.';
 COMMENT ON COLUMN pgflash_statements.calls IS

@@ -50,6 +50,7 @@ enum
 	FC_BREAK_SAMPLE_RIGHTS,    /* every user sees all sessions */
 	FC_BREAK_STATEMENT_RIGHTS, /* queries of others are hidden */
 	FC_BREAK_STATEMENT_LEVEL,  /* a statement that fails leaves its level */
+	FC_BREAK_STATEMENT_FATAL,  /* what a FATAL error ends is counted */
 	FC_BREAK_SEEK,             /* a search by time skips only older looks */
 	FC_BREAK_RIGHTS,           /* our work has all a worker's rights */
 	FC_BREAK_SETTINGS,         /* a database's settings reach workers */

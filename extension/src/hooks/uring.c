@@ -109,6 +109,7 @@ typedef struct Handle
 {
 	AccountLater account;
 	FcFile file;
+	uint64_t begin_ns;  /* what flash took before a miss included */
 	uint64_t submit_ns; /* 0: not under way, or not ours */
 	uint32_t blocks;
 	uint32_t size;
@@ -441,7 +442,7 @@ begin(Staged *staged)
 	handle->size = (uint32_t) call.size;
 	handle->blocks = (uint32_t) (call.size / FC_BLOCK_SIZE);
 	handle->served = handle->watched = false;
-	handle->submit_ns = fc_clock_ns();
+	handle->begin_ns = handle->submit_ns = fc_clock_ns();
 	if (call.size == 0 || call.offset < 0)
 		return;
 
@@ -534,7 +535,7 @@ count_read(const Handle *handle, ssize_t got, bool timed)
 	OpenFile file = { .class = handle->class, .file = handle->file };
 
 	account_read_ended(&handle->account, &file, (AccountSource) handle->source,
-	                   handle->size, got, fc_clock_ns() - handle->submit_ns);
+	                   handle->size, got, fc_clock_ns() - handle->begin_ns);
 	if (handle->source == SOURCE_PAGE_CACHE)
 		return;
 	if (handle->served && runtime_attached())

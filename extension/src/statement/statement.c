@@ -17,7 +17,9 @@
  *
  * A statement that fails is counted, too, because it may have waited for the
  * disk for an hour.  Its failure is noticed when the memory of its execution is
- * released.
+ * released, or by a step that no such memory outlives: its start, its end, and
+ * that of a command.  A FATAL error (pg_terminate_backend(), a lost client)
+ * does not return to the steps; they end when the process does (leave()).
  *
  * Parallel workers count nothing here: what they read belongs to their leader.
  * The workers of a statement that fails may read for another moment, which is
@@ -36,6 +38,8 @@
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
+#include "storage/ipc.h"
+#include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/backend_status.h"
 #include "utils/memutils.h"
@@ -51,6 +55,7 @@ typedef struct Statement
 {
 	QueryDesc *query;
 	bool wanted; /* it will be counted */
+	bool shown;  /* ... and then be the last statement */
 	StatementKey key;
 	StatementSums sums;
 	dlist_node node;
@@ -61,6 +66,8 @@ typedef struct Statement
 typedef struct Step
 {
 	StatementSums *sums;
+	const StatementKey *key; /* of what is counted when it ends, or NULL */
+	bool shown;
 	struct Step *outer;
 } Step;
 
@@ -134,13 +141,17 @@ give(void)
 	given.reads = reads;
 }
 
+/* A statement has ended. */
 static void
-step_begins(Step *begun, StatementSums *sums)
+count(const StatementKey *key, const StatementSums *sums, bool shown)
 {
-	if (step != NULL || !known)
-		give();
-	*begun = (Step){ .sums = sums, .outer = step };
-	step = begun;
+	if (key->toplevel && shown && !last.asked_for)
+	{
+		last.any = true;
+		last.key = *key;
+		last.sums = *sums;
+	}
+	statement_sums_add(key, sums);
 }
 
 static void
@@ -149,6 +160,27 @@ step_ends(const Step *ended)
 	Assert(step == ended);
 	give();
 	step = ended->outer;
+	if (ended->key != NULL)
+		count(ended->key, ended->sums, ended->shown);
+}
+
+/* The process ends in the middle of steps: they are below us on the stack. */
+static void
+leave(int code, Datum nothing)
+{
+	(void) code;
+	(void) nothing;
+	while (step != NULL && !FC_BROKEN(STATEMENT_FATAL))
+		step_ends(step);
+}
+
+static void
+step_begins(Step *begun, StatementSums *sums)
+{
+	if (step != NULL || !known)
+		give();
+	*begun = (Step){ .sums = sums, .outer = step };
+	step = begun;
 }
 
 /*
@@ -165,11 +197,19 @@ may_follow(void)
 static bool
 wanted_now(void)
 {
+	static bool told;
 	bool wanted =
 		may_follow() &&
 		(setting_track_statements == TRACK_STATEMENTS_ALL ||
 	     (setting_track_statements == TRACK_STATEMENTS_TOP && level == 0));
 
+	/*
+	 * After ShutdownPostgres(), so that it is called before; and at the first
+	 * statement, outside of what sets up such a callback and cancels it.
+	 */
+	if (!told)
+		before_shmem_exit(leave, (Datum) 0);
+	told = true;
 	if (level > 0)
 		return wanted;
 	last.asked_for = false;
@@ -179,6 +219,13 @@ wanted_now(void)
 	return known = wanted;
 }
 
+/* Did a client send it?  Otherwise a trigger runs it during a commit. */
+static bool
+is_sent(void)
+{
+	return ActivePortal != NULL;
+}
+
 static StatementKey
 key_now(int64 query_id)
 {
@@ -186,19 +233,6 @@ key_now(int64 query_id)
 		                   .database = MyDatabaseId,
 		                   .query_id = query_id,
 		                   .toplevel = level == 0 };
-}
-
-/* A statement has ended. */
-static void
-count(const StatementKey *key, const StatementSums *sums, bool matters)
-{
-	if (key->toplevel && matters && !last.asked_for)
-	{
-		last.any = true;
-		last.key = *key;
-		last.sums = *sums;
-	}
-	statement_sums_add(key, sums);
 }
 
 /* ---- planner ------------------------------------------------------------- */
@@ -249,20 +283,21 @@ released(void *of)
 
 	dlist_delete(&statement->node);
 	if (statement->wanted)
-		count(&statement->key, &statement->sums, true);
+		count(&statement->key, &statement->sums, statement->shown);
 }
 
 static void
-begin(QueryDesc *query, bool wanted, const StatementSums *taken)
+begin(QueryDesc *query, const StatementKey *key, bool wanted,
+      const StatementSums *taken)
 {
 	Statement *statement =
 		MemoryContextAlloc(query->estate->es_query_cxt, sizeof(Statement));
 
 	statement->query = query;
 	statement->wanted = wanted;
-	statement->key = key_now((int64) query->plannedstmt->queryId);
+	statement->shown = is_sent();
+	statement->key = *key;
 	statement->sums = *taken;
-	statement->sums.calls = 1;
 	statement->released.func = released;
 	statement->released.arg = statement;
 	dlist_push_head(&running, &statement->node);
@@ -273,19 +308,24 @@ begin(QueryDesc *query, bool wanted, const StatementSums *taken)
 static void
 start(QueryDesc *query, int flags)
 {
-	bool wanted = wanted_now();
+	/* Without ANALYZE, EXPLAIN executes nothing. */
+	bool wanted = wanted_now() && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0;
 	bool follow = may_follow();
-	StatementSums taken = { 0 };
+	StatementKey key = key_now((int64) query->plannedstmt->queryId);
+	StatementSums taken = { .calls = 1 };
 	Step own;
 
 	if (follow)
 		step_begins(&own, &taken);
+	own.key = wanted ? &key : NULL;
+	own.shown = is_sent();
 	PG_TRY();
 	{
 		if (previous_start != NULL)
 			previous_start(query, flags);
 		else
 			standard_ExecutorStart(query, flags);
+		own.key = NULL; /* from now on it is counted when it is released */
 	}
 	PG_FINALLY();
 	{
@@ -294,10 +334,8 @@ start(QueryDesc *query, int flags)
 	}
 	PG_END_TRY();
 
-	/* Without ANALYZE, EXPLAIN executes nothing. */
-	wanted = wanted && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0;
 	if (wanted || (query->instrument_options != 0 && follow))
-		begin(query, wanted, &taken);
+		begin(query, &key, wanted, &taken);
 }
 
 static void
@@ -361,6 +399,8 @@ end_of(QueryDesc *query, Statement *statement)
 
 	statement->wanted = false;
 	step_begins(&own, &ended.sums);
+	own.key = ended.wanted ? &ended.key : NULL;
+	own.shown = ended.shown;
 	PG_TRY();
 	{
 		if (previous_end != NULL)
@@ -373,8 +413,6 @@ end_of(QueryDesc *query, Statement *statement)
 		step_ends(&own);
 	}
 	PG_END_TRY();
-	if (ended.wanted)
-		count(&ended.key, &ended.sums, true);
 }
 
 static void
@@ -420,7 +458,11 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	Step own;
 
 	if (wanted)
+	{
 		step_begins(&own, &sums);
+		own.key = &key;
+		own.shown = tag != T_TransactionStmt;
+	}
 	level += !passes;
 	PG_TRY();
 	{
@@ -436,10 +478,7 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	{
 		level -= !passes;
 		if (wanted)
-		{
 			step_ends(&own);
-			count(&key, &sums, tag != T_TransactionStmt);
-		}
 	}
 	PG_END_TRY();
 }

@@ -2,6 +2,8 @@
 """What statements took from where: exact sums, whatever a statement does and however it ends."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -11,6 +13,7 @@ from pgflash_lab.postgres import PgInstall
 from support.account import one, rows, session
 from support.cached import has_contrib
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.statements import (
     IN_PARALLEL,
     less,
@@ -204,6 +207,85 @@ def test_statements_after_a_failed_one_are_at_the_top_again(
         assert blocks_of(of_last(worker)) > 0
         worker.execute("select 1")
         assert (blocks_of(of_last(worker)) == 0) is not bool(fault)
+
+
+def read_by_all(connection: psycopg.Connection[Any]) -> int:
+    """Return how many blocks the statements that clients sent have read."""
+    query = (
+        "select coalesce(sum(page_cache_read_blocks + flash_read_blocks + disk_read_blocks), 0)"
+        " from pgflash_statements where toplevel"
+    )
+    return int(one(connection, query))
+
+
+@pytest.mark.parametrize("fault", ["", "STATEMENT_FATAL"])
+def test_a_statement_whose_session_is_terminated_is_counted(
+    cluster: ClusterFactory,
+    pgflash_install: PgInstall,
+    broken_install: Callable[[str], PgInstall],
+    fault: str,
+) -> None:
+    """It is the one that somebody looks for: it was so slow that it was ended."""
+    install = broken_install(fault) if fault else pgflash_install
+    server = statements_server(cluster, install, {})
+    with session(server) as observer:
+        pages = one(observer, "select pg_relation_size('item') / 8192")
+        for asleep in (
+            "select sum(length(pad)), pg_sleep(600) from item",
+            "do $$ begin perform sum(length(pad)) from item; perform pg_sleep(600); end $$",
+            "do $$ begin execute 'select sum(length(pad)), pg_sleep(600) from item'; end $$",
+        ):
+            observer.execute("select pgflash_statements_reset()")
+            worker = session(server)
+            pid = worker.info.backend_pid
+            with ThreadPoolExecutor(1) as pool:
+                ended = pool.submit(worker.execute, asleep)
+                sleeps = f"select wait_event = 'PgSleep' from pg_stat_activity where pid = {pid}"
+                assert eventually(partial(one, observer, sleeps)), asleep
+                observer.execute("select pg_terminate_backend(%s)", [pid])
+                with pytest.raises(psycopg.OperationalError):
+                    ended.result()
+            gone = f"select count(*) = 0 from pg_stat_activity where pid = {pid}"
+            assert eventually(partial(one, observer, gone))
+            # 1 MB of buffers: at most these blocks were there.
+            assert (read_by_all(observer) >= pages - 128) is not bool(fault), asleep
+
+
+def test_a_statement_that_fails_at_its_start_is_counted(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """Its planning may have read: functions are evaluated before rights are checked."""
+    server = statements_server(cluster, pgflash_install, {})
+    with session(server) as worker:
+        worker.execute(
+            "create function planned() returns int language sql immutable"
+            " as 'select sum(length(pad))::int from item';"
+            " create table secret (i int); create role nobody_much login;"
+            " grant select on item to nobody_much; set role nobody_much"
+        )
+        pages = one(worker, "select pg_relation_size('item') / 8192")
+        with session(server) as observer:
+            observer.execute("select pgflash_statements_reset()")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                worker.execute("select * from secret where i = planned()")
+            assert read_by_all(observer) >= pages - 128
+
+
+def test_what_triggers_do_at_commit_is_not_the_last_statement(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = statements_server(cluster, pgflash_install, {})
+    with session(server) as worker:
+        worker.execute(
+            "create table part (of int references item (id) deferrable initially deferred)"
+        )
+        insert = "insert into part select id from item where id <= 500"
+        worker.execute(insert)
+        # Each of the 500 checks looks up a handful of blocks.
+        assert of_last(worker)["shared_hit_blocks"] > 250
+        with worker.transaction():
+            worker.execute(insert)
+        assert of_last(worker)["shared_hit_blocks"] > 250
 
 
 @pytest.mark.parametrize("preload", ["pgflash, pg_stat_statements", "pg_stat_statements, pgflash"])
