@@ -50,7 +50,7 @@ select pg_catalog.clock_timestamp(), pg_catalog.pg_postmaster_start_time(),
 
 _DATABASES = """
 select datid::text, coalesce(datname, ''), xact_commit, xact_rollback, temp_bytes::float8,
-       blks_read::float8, blks_read * pg_catalog.current_setting('block_size')::float8
+       blks_read::float8, blks_read::float8 * pg_catalog.current_setting('block_size')::float8
   from pg_catalog.pg_stat_database
 """
 
