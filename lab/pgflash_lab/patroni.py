@@ -206,7 +206,11 @@ class PatroniMember:
             return json.load(answer)
 
     def reinitialize(self) -> None:
-        """Have its data replaced by a base backup of the leader, as `patronictl reinit` does."""
+        """Have its data replaced by a base backup of the leader, as `patronictl reinit` does.
+
+        The new folder gets other memory, so a server that was killed on the old one leaves its own.
+        """
+        forget_memory(self.data)
         self.cluster.wait_for(
             f"Patroni rebuilds {self.name}",
             self._accepts_reinitialization,
