@@ -3,9 +3,9 @@
  *		Copies that the kernel makes by itself, from one descriptor to another.
  *
  * cp, cat, mv and the programs of an archive_command copy without a buffer of
- * their own where they can.  Such a copy is a read of one device and a write of
- * the other: the write begins in the shared state after the read has reserved
- * its time, so on the same device they pass its limits one by one.
+ * their own where they can.  Such a copy is a read of one device and then a
+ * write of the other, as if the program had made both calls: the write begins
+ * when the wait for the read has ended, and its latency counts from there.
  *
  * A clone (FICLONE) moves no byte, because two files share their blocks.  That
  * works within one file system, and two devices of the lab may be on the same
@@ -67,7 +67,10 @@ play_copy(int fd_in, const off_t *offset_in, int fd_out,
 	if (moved <= 0)
 		return moved;
 	if (in != NULL)
+	{
 		em_play_read(in, began_ns, began_at(fd_in, offset_in, moved), moved);
+		began_ns = em_clock_ns();
+	}
 	if (out != NULL)
 		em_play_write(out, began_ns, began_at(fd_out, offset_out, moved),
 		              moved);

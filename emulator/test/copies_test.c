@@ -191,6 +191,36 @@ test_delays(void)
 	OK(in_slow_ms >= 200, "and one on it twice that");
 }
 
+/*
+ * In one call the device waits for its read and then for its write: together
+ * they fit into the call, and the write takes what the model says.
+ */
+static void
+test_latencies(void)
+{
+	const EmTally *read = &state->device[2].tally[EM_READ];
+	const EmTally *write = &state->device[2].tally[EM_WRITE];
+	int in = open_file("slow/one", 0);
+	int out = open_file("slow/three", O_CREAT);
+	uint64_t latency_ns = read->latency_ns + write->latency_ns;
+	uint64_t written_ns = write->latency_ns;
+	uint64_t model_ns = write->service_ns + write->wait_ns;
+	uint64_t began_ns = em_clock_ns();
+	uint64_t took_ns;
+
+	if (copy_file_range(in, NULL, out, NULL, MB, 0) != MB)
+		lab_give_up("copy a file");
+	took_ns = em_clock_ns() - began_ns;
+	latency_ns = read->latency_ns + write->latency_ns - latency_ns;
+	OK(latency_ns <= took_ns,
+	   "a copy's write does not count the wait for its read again");
+	OK(write->latency_ns - written_ns >=
+	       write->service_ns + write->wait_ns - model_ns,
+	   "nor less than the write takes by the model");
+	close(in);
+	close(out);
+}
+
 /* Started with the library; the folder is the second argument. */
 static int
 run_preloaded(char **arguments)
@@ -202,6 +232,7 @@ run_preloaded(char **arguments)
 	test_clones();
 	test_programs();
 	test_delays();
+	test_latencies();
 	return done();
 }
 
