@@ -244,21 +244,21 @@ print_device(EmDevice *device, uint64_t elapsed_ns, uint64_t now_ns)
 		"read", "write", "log_write", "log_sync", "data_sync", "metadata"
 	};
 	uint64_t dirty_bytes = em_device_dirty_bytes(device, now_ns);
-	uint64_t used_ns = em_device_used_ns(device);
 	uint64_t stalled_until_ns = em_device_stalled_until(device, now_ns);
 	uint64_t slowness_ppm = atomic_load(&device->slowness_ppm);
-	double capacity_ns =
-		(double) elapsed_ns * (double) device->profile.server_count;
 
 	printf("{\"name\":\"%s\",\"profile\":\"%s\",\"kind\":\"%s\","
 	       "\"servers\":%" PRIu32 ",\"used_ns\":%" PRIu64
+	       ",\"pipe_used_ns\":%" PRIu64 ",\"admitted_used_ns\":%" PRIu64
 	       ",\"utilisation\":%.6f,\"dirty_bytes\":%" PRIu64
 	       ",\"stalled_ns\":%" PRIu64 ",\"slowness_ppm\":%" PRIu64
 	       ",\"operations\":{",
 	       device->name, device->profile.name,
 	       device->profile.kind == EM_DISK ? "disk" : "flash",
-	       device->profile.server_count, used_ns,
-	       capacity_ns > 0 ? (double) used_ns / capacity_ns : 0.0, dirty_bytes,
+	       device->profile.server_count, em_device_used_ns(device),
+	       atomic_load(&device->pipe_used_ns),
+	       atomic_load(&device->admitted_used_ns),
+	       em_device_utilisation(device, elapsed_ns), dirty_bytes,
 	       stalled_until_ns > now_ns ? stalled_until_ns - now_ns : 0,
 	       slowness_ppm > 0 ? slowness_ppm : EM_SLOWNESS_NONE);
 	for (int operation = 0; operation < EM_OPERATION_COUNT; operation++)

@@ -121,6 +121,8 @@ admit(EmDevice *device, uint64_t now_ns, uint64_t bytes)
 			base_ns = now_ns;
 	} while (!atomic_compare_exchange_weak(&device->admitted_until_ns, &full_ns,
 	                                       base_ns + tokens * token_ns));
+	atomic_fetch_add_explicit(&device->admitted_used_ns, tokens * token_ns,
+	                          memory_order_relaxed);
 
 	return base_ns > now_ns + burst_ns ? base_ns - burst_ns : now_ns;
 }
@@ -130,20 +132,23 @@ static uint64_t
 pass_pipe(EmDevice *device, uint64_t now_ns, uint64_t bytes)
 {
 	uint64_t limit = device->profile.limit_bytes_s;
-	uint64_t until_ns, end_ns;
+	uint64_t until_ns, end_ns, passing_ns;
 
 	if (limit == 0)
 		return now_ns;
 
+	passing_ns = slowed(device, scale(bytes, NS_PER_S, limit));
 	until_ns = atomic_load(&device->pipe_until_ns);
 	do
 	{
 		end_ns = most(until_ns, now_ns);
 		if (end_ns > now_ns + EM_QUEUE_MAX_NS)
 			end_ns = now_ns;
-		end_ns += slowed(device, scale(bytes, NS_PER_S, limit));
+		end_ns += passing_ns;
 	} while (!atomic_compare_exchange_weak(&device->pipe_until_ns, &until_ns,
 	                                       end_ns));
+	atomic_fetch_add_explicit(&device->pipe_used_ns, passing_ns,
+	                          memory_order_relaxed);
 
 	return end_ns;
 }

@@ -135,7 +135,9 @@ typedef struct EmDevice
 	_Atomic uint64_t stalled_until_ns;
 	_Atomic uint64_t slowness_ppm; /* zero: none */
 	_Atomic uint64_t pipe_until_ns;
+	_Atomic uint64_t pipe_used_ns; /* what passed it, at its limit's speed */
 	_Atomic uint64_t admitted_until_ns;
+	_Atomic uint64_t admitted_used_ns; /* tokens taken, at their rate */
 	_Atomic uint64_t log_unsynced_bytes;
 	_Atomic uint64_t log_offset;
 	EmTally tally[EM_OPERATION_COUNT];
@@ -189,6 +191,14 @@ extern uint64_t em_device_due(const EmDevice *device, uint64_t end_ns,
 
 extern uint64_t em_device_dirty_bytes(EmDevice *device, uint64_t now_ns);
 extern uint64_t em_device_used_ns(const EmDevice *device);
+
+/*
+ * How busy was the busiest of the device's three bottlenecks in this time: its
+ * servers on average, the pipe of the bandwidth limit, or the IOPS limit?  1 is
+ * saturated; what is still queued counts as well, so it may be more.
+ */
+extern double em_device_utilisation(const EmDevice *device,
+                                    uint64_t elapsed_ns);
 extern void em_device_forget_queues(EmDevice *device);
 extern void em_device_forget_tallies(EmDevice *device);
 extern void em_device_count(EmDevice *device, EmOperation operation,

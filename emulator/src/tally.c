@@ -16,6 +16,23 @@ em_device_used_ns(const EmDevice *device)
 	return used_ns;
 }
 
+double
+em_device_utilisation(const EmDevice *device, uint64_t elapsed_ns)
+{
+	double busy_ns = (double) em_device_used_ns(device) /
+	                 (double) device->profile.server_count;
+	double pipe_ns = (double) atomic_load(&device->pipe_used_ns);
+	double admitted_ns = (double) atomic_load(&device->admitted_used_ns);
+
+	if (elapsed_ns == 0)
+		return 0.0;
+	if (pipe_ns > busy_ns)
+		busy_ns = pipe_ns;
+	if (admitted_ns > busy_ns)
+		busy_ns = admitted_ns;
+	return busy_ns / (double) elapsed_ns;
+}
+
 void
 em_device_forget_tallies(EmDevice *device)
 {
@@ -33,6 +50,8 @@ em_device_forget_tallies(EmDevice *device)
 	}
 	for (uint32_t s = 0; s < EM_SERVERS_MAX; s++)
 		atomic_store(&device->server[s].used_ns, 0);
+	atomic_store(&device->pipe_used_ns, 0);
+	atomic_store(&device->admitted_used_ns, 0);
 }
 
 static int

@@ -317,6 +317,36 @@ test_limits(void)
 	   "writes pass the same pipe on their way to the cache");
 }
 
+/* A block is a millisecond of a limit, and next to nothing of a server. */
+static void
+test_utilisation(void)
+{
+	EmProfile *profile = set_up(64, EM_STRIPE);
+
+	profile->read_position = (EmRange){ 0, 0 };
+	profile->bandwidth_bytes_s = 1000 * 1000 * BLOCK;
+	profile->limit_bytes_s = 1000 * BLOCK;
+	for (int i = 0; i < 5; i++)
+		read_at(START, (uint64_t) (8 * i));
+	OK(em_device_utilisation(device, 10 * MS) == 0.5,
+	   "half the bytes of the limit are half of the device");
+
+	profile->limit_bytes_s = 0;
+	profile->limit_iops = 1000;
+	for (int i = 0; i < 10; i++)
+		read_at(START, (uint64_t) (8 * i));
+	OK(em_device_utilisation(device, 10 * MS) == 1.0,
+	   "all requests of the limit are all of it, whatever the bytes");
+	em_device_forget_tallies(device);
+	OK(em_device_utilisation(device, 10 * MS) == 0.0, "a reset forgets both");
+
+	set_up(2, EM_STRIPE);
+	read_at(START, 0);
+	OK(em_device_utilisation(device, 5 * MS) == 0.5,
+	   "without limits, it is the servers' mean");
+	OK(em_device_utilisation(device, 0) == 0.0, "in no time it is nothing");
+}
+
 static void
 test_chance(void)
 {
@@ -510,6 +540,7 @@ main(void)
 	test_cache();
 	test_data_sync();
 	test_limits();
+	test_utilisation();
 	test_chance();
 	test_safety();
 	test_concurrency();

@@ -30,7 +30,8 @@ class DeviceCounts:
     writes: int = 0
     write_bytes: int = 0
     write_time_ms: float = 0.0
-    busy_ms: float = 0.0
+    #: Of each bottleneck: of a real device the kernel's busy time alone.
+    busy_ms: tuple[float, ...] = (0.0,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ class DeviceReader:
         """Return the counts now, without devices that have none."""
         if self._emulator is not None:
             stats = self._emulator.stats()
-            return {one.name: emulated_counts(one, stats.elapsed_s) for one in stats.devices}
+            return {one.name: emulated_counts(one) for one in stats.devices}
         table = {number: counts for number, _name, counts in read_disks()}
         return {
             role: _real_counts(table[number])
@@ -75,10 +76,11 @@ class DeviceReader:
         }
 
 
-def emulated_counts(stats: DeviceStats, elapsed_s: float) -> DeviceCounts:
+def emulated_counts(stats: DeviceStats) -> DeviceCounts:
     """Return an emulated device's counts.
 
-    The log's writes reach the device at its syncs, as one request each.
+    The log's writes reach the device at its syncs, as one request each.  It is busy by the model:
+    its mean spindle, or what its limit of bytes or of requests a second allows.
     """
     operations = stats.operations
     log_syncs, log_writes = operations["log_sync"], operations["log_write"]
@@ -89,7 +91,7 @@ def emulated_counts(stats: DeviceStats, elapsed_s: float) -> DeviceCounts:
         writes=stats.writes.count + log_syncs.count,
         write_bytes=_bytes(stats.writes, log_writes, log_syncs),
         write_time_ms=stats.writes.latency_ms + log_syncs.latency_ms,
-        busy_ms=1000 * stats.utilisation * elapsed_s,
+        busy_ms=tuple(1000 * one for one in stats.busy_s),
     )
 
 
@@ -105,7 +107,7 @@ def _real_counts(counts: DiskCounts) -> DeviceCounts:
         writes=counts.writes,
         write_bytes=counts.write_bytes,
         write_time_ms=counts.write_time_ms,
-        busy_ms=counts.io_time_ms,
+        busy_ms=(counts.io_time_ms,),
     )
 
 
@@ -137,11 +139,11 @@ def read_paged_bytes(machine: Machine = HERE) -> tuple[int, int]:
 def disk_second(
     role: str, before: DeviceCounts, after: DeviceCounts, *, at_s: float, elapsed_s: float
 ) -> DiskSecond:
-    """Return what a device did between two readings."""
+    """Return what a device did between two readings; it was as busy as its busiest bottleneck."""
     reads, writes = after.reads - before.reads, after.writes - before.writes
     read_time_ms = after.read_time_ms - before.read_time_ms
     write_time_ms = after.write_time_ms - before.write_time_ms
-    busy_ms = after.busy_ms - before.busy_ms
+    busy_ms = max(late - early for late, early in zip(after.busy_ms, before.busy_ms, strict=True))
     return DiskSecond(
         at_s=at_s,
         elapsed_s=elapsed_s,

@@ -224,8 +224,11 @@ class DeviceStats:
     profile: str
     kind: Kind
     servers: int
-    #: Part of all servers' time used by requests and destaging.
+    #: Busy share of the busiest of its bottlenecks; over 1 while requests are queued.
     utilisation: float
+    #: Its bottlenecks: time of requests and destaging on the mean server, time of the bytes at the
+    #: bandwidth limit, and of the requests at the IOPS limit; zero without that limit.
+    busy_s: tuple[float, float, float]
     dirty_bytes: int
     #: How much longer it will be stalled.
     stalled_s: float
@@ -555,6 +558,11 @@ def _parse_stats(text: str) -> EmulatorStats:
                 kind=device["kind"],
                 servers=device["servers"],
                 utilisation=device["utilisation"],
+                busy_s=(
+                    device["used_ns"] / device["servers"] / 1e9,
+                    device["pipe_used_ns"] / 1e9,
+                    device["admitted_used_ns"] / 1e9,
+                ),
                 dirty_bytes=device["dirty_bytes"],
                 stalled_s=device["stalled_ns"] / 1e9,
                 slowness=device["slowness_ppm"] / _PPM,

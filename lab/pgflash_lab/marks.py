@@ -217,8 +217,11 @@ def device_stats(emulator: Emulator | None) -> dict[str, dict[str, float]]:
 
 
 def _plain_stats(stats: DeviceStats) -> dict[str, float]:
-    """Flatten one device's statistics."""
-    plain = {"utilisation": stats.utilisation, "dirty_bytes": float(stats.dirty_bytes)}
+    """Flatten one device's statistics; what is still queued keeps it no busier than always."""
+    plain = {
+        "utilisation": min(stats.utilisation, 1.0),
+        "dirty_bytes": float(stats.dirty_bytes),
+    }
     for name, operation in stats.operations.items():
         plain[f"{name}_count"] = operation.count
         plain[f"{name}_mean_ms"] = operation.mean_ms

@@ -140,7 +140,8 @@ class DiskSecond:
     #: Mean time of one request, queueing included.
     read_ms: float
     write_ms: float
-    #: Share of the time in which the device, or its spindles, were busy.
+    #: Share of the time in which the device was busy; emulated: its spindles, or the largest share
+    #: of a limit that was used.
     utilisation: float = 0.0
 
 

@@ -281,7 +281,10 @@ def _what_else(approach: Approach) -> str:
 
 
 def _device_work(summaries: Sequence[Summary]) -> list[ReportTable]:
-    """Return the emulated devices' counters, for comparison with PostgreSQL's own figures."""
+    """Return the emulated devices' counters, for comparison with PostgreSQL's own figures.
+
+    "Busy" is by the model: the mean spindle's time, or the largest share of a limit that was used.
+    """
     calls = {"read": "Reads", "write": "Writes", "log_sync": "WAL syncs"}
     columns: list[Column] = [
         text("approach", "Approach"),

@@ -36,15 +36,22 @@ SwapFree:         76 kB
 
 
 def test_a_second_is_what_was_done_between_two_readings() -> None:
-    before = DeviceCounts(reads=100, read_bytes=1000, read_time_ms=450, busy_ms=300)
+    before = DeviceCounts(reads=100, read_bytes=1000, read_time_ms=450, busy_ms=(300,))
     after = DeviceCounts(
-        reads=300, read_bytes=5000, read_time_ms=1450, writes=5, write_time_ms=10, busy_ms=1300
+        reads=300, read_bytes=5000, read_time_ms=1450, writes=5, write_time_ms=10, busy_ms=(1300,)
     )
     second = disk_second("array", before, after, at_s=7.0, elapsed_s=2.0)
     assert (second.reads, second.read_bytes, second.read_ms) == (200, 4000, 5.0)
     assert (second.writes, second.write_ms, second.utilisation) == (5, 2.0, 0.5)
     still = disk_second("array", after, after, at_s=8.0, elapsed_s=1.0)
     assert (still.reads, still.read_ms, still.write_ms, still.utilisation) == (0, 0.0, 0.0, 0.0)
+
+
+def test_a_device_is_as_busy_as_the_busiest_of_its_bottlenecks() -> None:
+    spindles_first = DeviceCounts(busy_ms=(5_000.0, 100.0, 0.0))
+    then_its_limit = DeviceCounts(busy_ms=(5_080.0, 1_000.0, 0.0))
+    second = disk_second("array", spindles_first, then_its_limit, at_s=7.0, elapsed_s=1.0)
+    assert second.utilisation == 0.9
 
 
 def test_the_host_s_counts_are_those_of_all_processors(tmp_path: Path) -> None:

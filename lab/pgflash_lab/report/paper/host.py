@@ -154,7 +154,10 @@ def write_await_ms(attempt: Attempt | None, role: str) -> float | None:
 
 
 def busy(attempt: Attempt | None, role: str) -> float | None:
-    """Return the share of the time in which a device was busy; None if nobody looked."""
+    """Return the share of the time in which a device was busy; None if nobody looked.
+
+    From the kernel or, for an emulated device, from its model: spindles and limits.
+    """
     mine = [one.utilisation for one in attempt.disk_seconds if one.role == role] if attempt else []
     return statistics.fmean(mine) if mine else None
 
