@@ -2,8 +2,8 @@
 """Load batches, or scan, with several clients, and measure it.
 
 Each client is a thread with a connection of its own; the threads spend their time in libpq, which
-runs without Python's lock.  Rows are made before the clock starts: a client only sends them.  The
-load is over when the last batch is acknowledged.
+runs without Python's lock.  Rows are made before the clock starts (make_blocks()): a client only
+sends them.  The load is over when the last batch is acknowledged.
 
 Interrupting: whatever ends the run early cancels the clients' statements and waits for the threads;
 their transactions roll back.
@@ -79,10 +79,18 @@ def make_blocks(parameters: BulkParameters, *, count: int = BLOCKS) -> tuple[Blo
     )
 
 
-def run(conninfo: str, parameters: BulkParameters, observer: Observer | None = None) -> BulkResult:
-    """Load all batches, or scan for the given time, and return the result."""
+def run(
+    conninfo: str,
+    parameters: BulkParameters,
+    blocks: Sequence[Block],
+    observer: Observer | None = None,
+) -> BulkResult:
+    """Load all batches, or scan for the given time, and return the result.
+
+    BLOCKS are the rows to load, from make_blocks(); scans need none.
+    """
     observer = observer or Observer()
-    crew = _Crew(conninfo, parameters)
+    crew = _Crew(conninfo, parameters, blocks)
     with crew:
         started_at = datetime.now(tz=UTC).isoformat(timespec="seconds")
         observer.measuring_began()
@@ -122,12 +130,12 @@ def _sum(rows: Sequence[bytes], column: int) -> Decimal:
 class _Crew:
     """The clients of a run, their sessions, and their results."""
 
-    def __init__(self, conninfo: str, parameters: BulkParameters) -> None:
+    def __init__(self, conninfo: str, parameters: BulkParameters, blocks: Sequence[Block]) -> None:
         self.done: list[Batch] = []
         self.cpu_s = 0.0
         self._conninfo = conninfo
         self._parameters = parameters
-        self._blocks = make_blocks(parameters) if parameters.phase is Phase.WRITE else ()
+        self._blocks = blocks
         self._job: Callable[[psycopg.Connection, int], tuple[int, float]] = (
             self._load_batch if parameters.phase is Phase.WRITE else self._scan
         )
@@ -221,7 +229,7 @@ class _Crew:
 
     def _load_batch(self, connection: psycopg.Connection, number: int) -> tuple[int, float]:
         """Load one batch; return its rows, and how long it waited for the archiver."""
-        block = self._blocks[number % BLOCKS]
+        block = self._blocks[number % len(self._blocks)]
         waited_s = self._await_archiver(connection)
         with connection.transaction():
             connection.execute("SELECT set_config('load.batch', %s, true)", (str(number),))

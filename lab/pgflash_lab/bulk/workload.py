@@ -16,7 +16,7 @@ import psycopg
 from pgflash.progress import Listener
 from pgflash_lab.bulk import archive as copies
 from pgflash_lab.bulk.consistency import check
-from pgflash_lab.bulk.driver import run
+from pgflash_lab.bulk.driver import Block, make_blocks, run
 from pgflash_lab.bulk.loader import load
 from pgflash_lab.bulk.model import Batch, BulkParameters, BulkResult, Phase
 from pgflash_lab.model.run import Approach, Latency, Second, Step
@@ -45,6 +45,10 @@ class BulkWorkload:
 
     name = "load"
     parameters = BulkParameters
+
+    def __init__(self) -> None:
+        """Begin without rows: prepare() makes them for the load that follows it."""
+        self._blocks: tuple[Block, ...] = ()
 
     def key(self, parameters: BulkParameters) -> str:
         """Return what determines the database: its size and loader."""
@@ -87,7 +91,7 @@ class BulkWorkload:
         return 0.0
 
     def prepare_s(self, parameters: BulkParameters) -> float:
-        """Return how long a checkpoint takes."""
+        """Return about how long it takes to make the rows, and a checkpoint."""
         return 1.0
 
     def expected_s(self, parameters: BulkParameters) -> float:
@@ -97,7 +101,9 @@ class BulkWorkload:
         return parameters.load_mb / _WRITE_MB_S
 
     def prepare(self, context: Context[BulkParameters]) -> None:
-        """Begin with an empty archive, a new segment and nothing to write."""
+        """Make the rows; begin with an empty archive, a new segment and nothing to write."""
+        if context.parameters.phase is Phase.WRITE:
+            self._blocks = make_blocks(context.parameters.seeded(context.repeat))
         with psycopg.connect(context.conninfo, autocommit=True) as connection:
             connection.execute("CHECKPOINT")
             connection.execute("SELECT pg_switch_wal()")
@@ -110,7 +116,8 @@ class BulkWorkload:
         parameters = context.parameters.seeded(context.repeat)
         if context.archive is None:
             parameters = replace(parameters, unarchived_max=0)  # there is nothing to wait for
-        figures = _figures(run(context.conninfo, parameters, observer))
+        blocks, self._blocks = self._blocks, ()
+        figures = _figures(run(context.conninfo, parameters, blocks, observer))
         if context.archive is None or parameters.phase is Phase.READ:
             return figures
         figures.facts.update(_archived(context))

@@ -197,7 +197,7 @@ def test_a_load_brings_every_batch_and_archives_it_twice(server: Server) -> None
     heard = Ended()
     before = number(server, "SELECT max(batch) FROM load.ledger")
     assert before == 0
-    result = bulk_driver.run(server.conninfo(), LOAD, heard)
+    result = bulk_driver.run(server.conninfo(), LOAD, bulk_driver.make_blocks(LOAD), heard)
     assert (heard.began, heard.ended) == (1, 1)
     assert sorted(batch.number for batch in result.batches) == list(range(1, LOAD.batches + 1))
     loaded = (
@@ -228,7 +228,8 @@ def test_no_batch_begins_while_the_archiver_is_behind(server: Server) -> None:
     sound = server.settings["archive_command"]
     server.configure({"archive_command": "false"})
     server.reload()
-    done = threading.Thread(target=bulk_driver.run, args=(server.conninfo(), LOAD))
+    blocks = bulk_driver.make_blocks(LOAD)
+    done = threading.Thread(target=bulk_driver.run, args=(server.conninfo(), LOAD, blocks))
     done.start()
     try:
         waiting = (
@@ -252,7 +253,7 @@ def test_no_batch_begins_while_the_archiver_is_behind(server: Server) -> None:
 def test_scans_end_when_their_time_is_over_and_change_nothing(server: Server) -> None:
     scans = replace(LOAD, phase=Phase.READ, clients=2, scan_s=1)
     rows = number(server, "SELECT count(*) FROM load.lineitem")
-    result = bulk_driver.run(server.conninfo(), scans)
+    result = bulk_driver.run(server.conninfo(), scans, ())
     assert {batch.rows for batch in result.batches} == {rows}
     assert result.elapsed_s >= 1.0
     assert bulk_consistency.check(server.conninfo())
@@ -321,7 +322,7 @@ def test_an_acknowledged_batch_that_is_lost_fails_the_run(server: Server) -> Non
         )
         try:
             with pytest.raises(BulkError, match="1 acknowledged batches are not in the database"):
-                bulk_driver.run(server.conninfo(), few)
+                bulk_driver.run(server.conninfo(), few, bulk_driver.make_blocks(few))
             with pytest.raises(InconsistentError, match="each batch has its lines"):
                 bulk_consistency.check(server.conninfo())
         finally:
@@ -334,7 +335,7 @@ def test_a_client_that_fails_ends_the_others(server: Server) -> None:
     with server.connect() as connection:
         connection.execute("INSERT INTO load.ledger VALUES (100, 0, 0, 0, 0)")
     with pytest.raises(BulkError, match="duplicate key"):
-        bulk_driver.run(server.conninfo(), many)
+        bulk_driver.run(server.conninfo(), many, bulk_driver.make_blocks(many))
     wait_until_no_client_is_left(server)
 
 
@@ -357,8 +358,9 @@ def test_an_interrupt_ends_every_client_in_what_it_does(server: Server, phase: P
         connection.execute("DELETE FROM load.lineitem WHERE batch > 0")
         connection.execute("TRUNCATE load.orders")
         connection.execute("DELETE FROM load.ledger WHERE batch > 0")
+    blocks = bulk_driver.make_blocks(endless)
     with pytest.raises(KeyboardInterrupt):
-        bulk_driver.run(server.conninfo(), endless, Interrupting())
+        bulk_driver.run(server.conninfo(), endless, blocks, Interrupting())
     wait_until_no_client_is_left(server)
     # What was acknowledged is whole, and what was under way is gone.
     bulk_consistency.check(server.conninfo())

@@ -4,9 +4,11 @@
 import csv
 import io
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -21,8 +23,10 @@ from pgflash_lab.bulk.model import (
     BulkParameters,
     BulkResult,
 )
-from pgflash_lab.bulk.workload import _around, _figures, _steps
+from pgflash_lab.bulk.workload import BulkWorkload, _around, _figures, _steps
+from pgflash_lab.model.run import Approach
 from pgflash_lab.scenario import load_scenario
+from pgflash_lab.workload import Context, Observer
 from support.workloads import parameters_of
 
 LOAD = parameters_of(BulkParameters, base_mb=1, load_mb=2, batch_kb=64)
@@ -77,6 +81,44 @@ def test_blocks_are_the_same_for_the_same_seed_and_share_no_order(
     assert make_blocks(LOAD) == blocks
     keys = [order[0] for block in blocks for order in read(block.orders)]
     assert len(keys) == len(set(keys))
+
+
+def test_rows_are_made_before_measuring_begins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blocks: tuple[Block, ...]
+) -> None:
+    made: list[BulkParameters] = []
+    sent: list[Sequence[Block]] = []
+
+    def make(parameters: BulkParameters) -> tuple[Block, ...]:
+        made.append(parameters)
+        return blocks
+
+    def load(
+        _conninfo: str, _parameters: BulkParameters, rows: Sequence[Block], _observer: Observer
+    ) -> BulkResult:
+        sent.append(rows)
+        return result_of(2.0)
+
+    # No server is needed: preparing has nothing to write, and the load only takes its rows.
+    for name, instead in (("psycopg", MagicMock()), ("make_blocks", make), ("run", load)):
+        monkeypatch.setattr(f"pgflash_lab.bulk.workload.{name}", instead)
+    context = Context(
+        install=MagicMock(),
+        server=MagicMock(),
+        conninfo="",
+        parameters=LOAD,
+        approach=MagicMock(spec=Approach),
+        workdir=tmp_path,
+        tablespaces={},
+        archive=None,
+        repeat=2,
+        listener=MagicMock(),
+    )
+    workload = BulkWorkload()
+    workload.prepare(context)
+    assert made == [LOAD.seeded(2)]
+    workload.measure(context, Observer())
+    assert (len(made), sent) == (1, [blocks])
 
 
 def test_another_seed_loads_another_part_of_a_database_as_large_as_the_base() -> None:
