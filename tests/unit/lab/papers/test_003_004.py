@@ -196,6 +196,27 @@ def test_waiting_for_an_emulated_device_is_computed_and_marked_as_a_model() -> N
 
 # ---- 004
 
+
+def test_only_one_of_the_text_s_percentages_is_called_a_ratio() -> None:
+    paper = read_paper("004")
+
+    def number(exhibit: str, row: str, column: str) -> float:
+        found = paper.exhibit(exhibit).number(row, column)
+        assert found is not None
+        return found
+
+    read_ms = [number("random-reads", name, "Av Rd(ms)") for name in ("TSP_HDD", "TSP_SSD")]
+    scan_mb = [number("table-8-3", name, "Data Per Second, MB") for name in ("HDD", "SSD")]
+    redo_ms = [number("table-8-4", "redo write time", f"{name}: Total") for name in ("HDD", "SSD")]
+    # "Almost 670 %" and "approximately 7.5 %" better are right; "approximately 250 %" is a ratio.
+    assert 660 < 100 * (read_ms[0] / read_ms[1] - 1) < 670
+    assert 7.4 < 100 * (scan_mb[1] / scan_mb[0] - 1) < 7.6
+    assert 249 < 100 * redo_ms[0] / redo_ms[1] < 251
+    (ratio,) = (one for one in paper.errata if "%" in one)
+    assert "250 %" in ratio
+    assert "670" not in ratio
+
+
 SIDES = {
     "random-read": (11.0, 0.5),
     "random-write": (20.0, 10.0),
