@@ -135,9 +135,12 @@ def device_rate(
 
 def await_ms(attempt: Attempt | None, role: str) -> float | None:
     """Return the mean time of a device's requests, reads and writes; None without any."""
-    mine = [one for one in attempt.disk_seconds if one.role == role] if attempt else []
-    requests = sum(one.reads + one.writes for one in mine)
-    time_ms = sum(one.reads * one.read_ms + one.writes * one.write_ms for one in mine)
+    return _await_ms([one for one in attempt.disk_seconds if one.role == role] if attempt else [])
+
+
+def _await_ms(seconds: Sequence[DiskSecond]) -> float | None:
+    requests = sum(one.reads + one.writes for one in seconds)
+    time_ms = sum(one.reads * one.read_ms + one.writes * one.write_ms for one in seconds)
     return time_ms / requests if requests else None
 
 
@@ -286,6 +289,7 @@ LINES: dict[str, Callable[[Attempt, str], list[tuple[float, float]]]] = {
     "read_ms": lambda attempt, role: _seconds_of(
         attempt, role, lambda one: one.read_ms if one.reads else None
     ),
+    "await_ms": lambda attempt, role: _seconds_of(attempt, role, lambda one: _await_ms([one])),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from pgflash.model.awr import AwrReport, plain
 from pgflash_lab.model.exhibit import Exhibit, PaperPage, Verdict
 from pgflash_lab.model.paper import read_paper
-from pgflash_lab.model.run import Run
+from pgflash_lab.model.run import DiskSecond, Run
 from pgflash_lab.report.paper import build_paper, render_paper_html, render_paper_text
 from pgflash_lab.report.paper.host import lines_chart
 from pgflash_lab.report.paper.parts import memory_bytes
@@ -131,6 +131,25 @@ def test_a_cache_that_changes_nothing_does_not_agree_with_paper_001() -> None:
     for name in ("tps", "vmstat-flash", "events-flash", "fig-5", "fig-6", "fig-7", "fig-8",
                  "size"):  # fmt: skip
         assert denied(page.exhibit(name)), name
+
+
+def test_a_request_to_a_device_is_a_read_or_a_write() -> None:
+    run, reports = run_001()
+
+    def writing(seconds: tuple[DiskSecond, ...]) -> tuple[DiskSecond, ...]:
+        return tuple(
+            replace(one, reads=10, read_ms=1.0, writes=30, write_ms=9.0) for one in seconds
+        )
+
+    attempts = tuple(replace(one, disk_seconds=writing(one.disk_seconds)) for one in run.attempts)
+    page = page_of((replace(run, attempts=attempts), reports))
+    # The paper's await is that of all requests: (10 * 1 ms + 30 * 9 ms) / 40.
+    (says,) = (one.says for one in page.exhibit("iostat-flash").checks if "request" in one.says)
+    assert says.endswith("7.00 and 7.00 ms here.")
+    wait = page.exhibit("fig-7")
+    assert [set(one.values) for one in wait.charts[0].series] == [{7.0}, {7.0}]
+    assert "request" in wait.charts[0].title
+    assert all("request" in one.says for one in wait.checks)
 
 
 def test_the_largest_cache_in_one_file_is_the_one_beside_the_paper() -> None:
