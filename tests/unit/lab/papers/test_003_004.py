@@ -146,6 +146,14 @@ def test_a_run_that_is_not_complete_says_what_is_missing() -> None:
     assert "Hot tables too" in exhibit.sentence
 
 
+@pytest.mark.parametrize("name", ["writes-improvement", "reads-improvement"])
+def test_a_note_on_ratios_is_about_rows_that_are_there(name: str) -> None:
+    ours = page_003(as_in_the_paper()).exhibit(name).ours
+    assert ours is not None
+    rows = map(str, ours.values("what"))
+    assert ("run time" in ours.note) is any("run time" in row for row in rows)
+
+
 @pytest.mark.parametrize(
     ("table", "row", "improvement"),
     [
