@@ -3,7 +3,8 @@
 
 Client k works on the array's table if k is even and on flash's if it is odd, so the first column of
 pgbench's log tells the sides apart.  The results come from the log; the ramp-up is cut off by the
-operations' end times.
+operations' end times.  A rate is one of full load: it ends with the run's time, after which a side
+that is done waits for the other, and operations that reach beyond it count by their part.
 
 Changes are counted twice over the whole run: by the clients, and by the tables' own rows.
 """
@@ -201,11 +202,36 @@ def _result(
         operations=sum(map(len, by_side.values())),
         operations_all=len(log.ends_us),
         latencies=_latencies(by_side),
+        rates=rates(log, zero_us=zero_us, time_up_us=zero_us + parameters.measure_s * 1_000_000),
         seconds=time_line(log.ends_us, log.latencies_us, zero_us=zero_us),
         acknowledged=acknowledged,
         in_database=in_database,
         client_cpu_s=client_cpu_s,
     )
+
+
+def rates(log: Operations, *, zero_us: int, time_up_us: int) -> dict[Side, float]:
+    """Return the operations a second of each side that has some after ZERO_US.
+
+    Until the time is up or, if that was earlier, until the side's last operation.  An operation
+    that began before or ended after counts by the part of its time between.
+    """
+    found: dict[Side, float] = {}
+    for side in _SIDES:
+        spans = [
+            (end - latency, end)
+            for of, end, latency in zip(log.sides, log.ends_us, log.latencies_us, strict=True)
+            if of is side and end > zero_us
+        ]
+        if not spans:
+            continue
+        until_us = min(time_up_us, max(end for _, end in spans))
+        done = sum(
+            max(min(end, until_us) - max(began, zero_us), 0) / max(end - began, 1)
+            for began, end in spans
+        )
+        found[side] = 1_000_000 * done / (until_us - zero_us)
+    return found
 
 
 def _latencies(by_side: Mapping[Side, list[int]]) -> tuple[Latency, ...]:

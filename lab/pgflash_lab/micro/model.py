@@ -93,6 +93,8 @@ class MicroResult:
     operations_all: int
     #: Of all operations (""), and of each side by its name.
     latencies: tuple[Latency, ...]
+    #: Operations a second, of each side that has some in the window.
+    rates: dict[Side, float]
     seconds: tuple[Second, ...]
     #: Rows changed over the whole run, by side: acknowledged to clients, and in the tables.
     acknowledged: dict[str, int]

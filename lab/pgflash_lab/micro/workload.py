@@ -111,10 +111,10 @@ def _figures(result: MicroResult) -> Figures:
         measured_s=result.window_s,
         transactions=result.operations,
         transactions_all=result.operations_all,
-        tpm=60 * result.operations / result.window_s,
+        tpm=60 * sum(result.rates.values()),
         latency=everything,
         by_transaction=sides,
         seconds=whole_seconds(result.seconds, window_s=result.window_s),
         driver_cpu_s=result.client_cpu_s,
-        facts={f"{one.transaction}_operations_per_s": one.count / result.window_s for one in sides},
+        facts={f"{side}_operations_per_s": rate for side, rate in result.rates.items()},
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pgflash.errors import UsageError
-from pgflash_lab.micro.driver import Operations, pgbench_command, read_operations
+from pgflash_lab.micro.driver import Operations, pgbench_command, rates, read_operations
 from pgflash_lab.micro.model import MicroError, MicroParameters, Pattern, Side
 from pgflash_lab.scenario import load_scenario
 from support.workloads import parameters_of
@@ -26,6 +26,30 @@ def test_with_a_rate_a_line_ends_with_its_lag() -> None:
     assert (log.sides, log.latencies_us) == ([Side.ARRAY], [11_000])
     with pytest.raises(MicroError, match="unexpected line 1"):
         read_operations(["0 1 11000 0 100 500000\n"], Operations(), paced=True)
+
+
+def test_each_side_s_rate_is_that_of_its_own_full_load() -> None:
+    log = Operations()
+    second = 1_000_000
+    # The array's operations take 4 s: one reaches into the window, one beyond the end of its time.
+    for end_s in (4, 8):
+        log.sides.append(Side.ARRAY)
+        log.ends_us.append(end_s * second)
+        log.latencies_us.append(4 * second)
+    # Flash's take half a second, and end in time.
+    for number in range(1, 11):
+        log.sides.append(Side.FLASH)
+        log.ends_us.append(number * second // 2)
+        log.latencies_us.append(second // 2)
+    found = rates(log, zero_us=second, time_up_us=5 * second)
+    assert found == {Side.ARRAY: 1 / 4, Side.FLASH: 2.0}
+
+
+def test_a_side_that_ends_early_is_not_thought_to_wait() -> None:
+    log = Operations(
+        sides=[Side.FLASH, Side.ARRAY], ends_us=[3_000_000, 900_000], latencies_us=[1_000_000, 1]
+    )
+    assert rates(log, zero_us=1_000_000, time_up_us=9_000_000) == {Side.FLASH: 0.5}
 
 
 @pytest.mark.parametrize("line", ["0 1 failed 0 100 500000", "0 1 11000 0 100", "nonsense"])
