@@ -68,8 +68,12 @@ def _print(found: Sequence[api.Checked], form: str) -> None:
 
 def markdown(found: Sequence[api.Checked]) -> str:
     """Return what was predicted as a table of the guide, and what it comes to."""
-    lines = markdown_table(print_table(_table(found, explained=False), signs=False))
-    return "\n".join([*lines, "", " ".join(sentences(found))])
+    return "\n".join([markdown_rows(found), "", " ".join(sentences(found))])
+
+
+def markdown_rows(found: Sequence[api.Checked]) -> str:
+    """Return what was predicted as a table of the guide."""
+    return "\n".join(markdown_table(print_table(_table(found, explained=False), signs=False)))
 
 
 def sentences(found: Sequence[api.Checked]) -> Iterator[str]:
