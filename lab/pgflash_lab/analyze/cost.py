@@ -25,7 +25,7 @@ from pgflash.model.sizes import VENDOR_GB
 from pgflash.model.words import figure as three
 from pgflash.model.words import money, percent
 from pgflash_lab.model.run import Approach, Run
-from pgflash_lab.model.summary import BASELINE, COUNTED, Summary, summarize
+from pgflash_lab.model.summary import BASELINE, COUNTED, Summary, base_of, summarize
 
 #: Number of years over which storage is written off in a cost per transaction.
 WRITE_OFF_YEARS = 3
@@ -192,7 +192,7 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
     """Return the cost of the approaches side by side."""
     currency = costs[0].currency if costs else ""
     counted, rate = _counted(costs)
-    base = next((one for one in costs if one.approach.name == BASELINE), None)
+    by_name = {one.approach.name: one.per_1000_tpm for one in costs}
     powered = any(one.watts is not None for one in costs)
     rows = []
     for one in costs:
@@ -204,7 +204,7 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
                     one.price,
                     one.tpm,
                     one.per_1000_tpm,
-                    ratio(one.per_1000_tpm, base.per_1000_tpm if base else None),
+                    ratio(one.per_1000_tpm, by_name.get(base_of(one.approach))),
                     one.per_million_transactions,
                     one.reads_per_s,
                     one.per_read_per_s,
@@ -221,7 +221,13 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
             _money("price", f"Price, {currency}"),
             figure("tpm", rate[:1].upper() + rate[1:], Unit.COUNT),
             _money("per_1000_tpm", f"{currency} per 1,000 {rate}"),
-            figure("times", "Times the baseline's", Unit.RATIO, Source.MODELLED),
+            figure(
+                "times",
+                "Times the baseline's",
+                Unit.RATIO,
+                Source.MODELLED,
+                note="that of the approach with which this one is compared",
+            ),
             _money(
                 "per_million_transactions",
                 f"{currency} per million {counted}",
@@ -339,8 +345,13 @@ def _counted(costs: tuple[ApproachCost, ...]) -> tuple[str, str]:
 
 
 def cost_sentence(costs: tuple[ApproachCost, ...]) -> str:
-    """Say which approach costs least for its throughput; "" without two approaches."""
-    having = [one for one in costs if one.per_1000_tpm is not None]
+    """Say which approach costs least for its throughput; "" without two approaches.
+
+    Only those that are compared with the baseline ran its load.
+    """
+    having = [
+        one for one in costs if one.per_1000_tpm is not None and base_of(one.approach) == BASELINE
+    ]
     base = next((one for one in having if one.approach.name == BASELINE), None)
     if base is None or len(having) < 2:
         return ""

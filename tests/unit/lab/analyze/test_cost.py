@@ -148,6 +148,23 @@ def test_where_flash_does_not_pay_that_is_said() -> None:
     assert cost_sentence(approach_costs(run, PRICES)).startswith("No approach costs less")
 
 
+def test_approaches_are_compared_only_with_one_of_the_same_load() -> None:
+    array = Approach(name="array-small", title="Array, small", base="array-small")
+    flash = replace(array, name="flash-small", title="Flash, small", data="flash", wal="flash")
+    run = run_of(
+        attempt(BASELINE, tpm=1_000),
+        attempt(ALL, tpm=2_000),
+        attempt(array, tpm=40_000),
+        attempt(flash, tpm=80_000),
+        approaches=(BASELINE, ALL, array, flash),
+    )
+    found = run_costs(run, PRICES)
+    times = [float(str(one)) for one in found.table.values("times")]
+    # 1,200 of storage for 1,500, at twice the throughput.
+    assert times == pytest.approx([1, 0.4, 1, 0.4])
+    assert found.sentences[0].startswith("Everything on flash costs least for its throughput")
+
+
 def test_an_approach_without_a_price_is_left_out_and_two_currencies_are_refused() -> None:
     costs = approach_costs(whole_run(), {"array": DISKS})
     assert [one.approach.name for one in costs] == ["baseline"]
