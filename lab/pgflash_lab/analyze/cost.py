@@ -13,6 +13,7 @@ for a small write.
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -85,7 +86,7 @@ class ApproachCost:
     """
 
     approach: Approach
-    #: Roles of the devices that it uses.
+    #: The role of each device that it uses.
     roles: tuple[str, ...]
     price: float
     currency: str
@@ -118,11 +119,15 @@ class ApproachCost:
 
 
 def roles_of(approach: Approach) -> tuple[str, ...]:
-    """Return the roles of the devices that an approach uses, the data's first."""
+    """Return the role of each device that an approach uses, the data's first.
+
+    A cache of several files needs as many devices: their role is named once for each.
+    """
     roles = [approach.data, approach.wal, approach.temp, approach.archive]
     if approach.cache or approach.objects:
         roles.append("flash")
-    return tuple(dict.fromkeys(role for role in roles if role))
+    more = approach.cache_files - 1 if approach.cache else 0
+    return (*dict.fromkeys(role for role in roles if role), *more * ("flash",))
 
 
 def approach_costs(run: Run, prices: Mapping[str, Price]) -> tuple[ApproachCost, ...]:
@@ -200,7 +205,7 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
             Row(
                 cells=(
                     one.approach.title,
-                    " and ".join(one.roles),
+                    _devices(one.roles),
                     one.price,
                     one.tpm,
                     one.per_1000_tpm,
@@ -242,6 +247,12 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
         note="Each device that an approach uses is paid for as a whole." if rows else "",
         missing_reason="" if rows else "No approach was measured whose devices have a price.",
     )
+
+
+def _devices(roles: tuple[str, ...]) -> str:
+    """Name devices by their roles, with how many there are of one."""
+    counts = Counter(roles)
+    return " and ".join(f"{n} x {role}" if n > 1 else role for role, n in counts.items())
 
 
 def storage_table(prices: Mapping[str, Price]) -> ReportTable:

@@ -165,6 +165,17 @@ def test_approaches_are_compared_only_with_one_of_the_same_load() -> None:
     assert found.sentences[0].startswith("Everything on flash costs least for its throughput")
 
 
+def test_a_cache_of_two_files_pays_for_two_devices() -> None:
+    two = replace(FLASH_CACHE, cache_files=2)
+    assert roles_of(two) == ("array", "flash", "flash")
+    powered = {"array": replace(DISKS, watts=8), "flash": replace(FLASH, watts=10)}
+    run = run_of(attempt(two, tpm=1_000), approaches=(two,))
+    (cost_of_two,) = approach_costs(run, powered)
+    assert cost_of_two.price == 1500 + 2 * 1200
+    assert cost_of_two.watts == 80 + 2 * 40
+    assert run_costs(run, powered).table.values("devices") == ("array and 2 x flash",)
+
+
 def test_an_approach_without_a_price_is_left_out_and_two_currencies_are_refused() -> None:
     costs = approach_costs(whole_run(), {"array": DISKS})
     assert [one.approach.name for one in costs] == ["baseline"]
