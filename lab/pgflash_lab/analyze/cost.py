@@ -26,7 +26,7 @@ from pgflash.model.sizes import VENDOR_GB
 from pgflash.model.words import figure as three
 from pgflash.model.words import money, percent
 from pgflash_lab.model.run import Approach, Run
-from pgflash_lab.model.summary import BASELINE, COUNTED, Summary, base_of, summarize
+from pgflash_lab.model.summary import BASELINE, COUNTED, Summary, base_of, is_failover, summarize
 
 #: Number of years over which storage is written off in a cost per transaction.
 WRITE_OFF_YEARS = 3
@@ -132,6 +132,12 @@ def roles_of(approach: Approach) -> tuple[str, ...]:
 
 def approach_costs(run: Run, prices: Mapping[str, Price]) -> tuple[ApproachCost, ...]:
     """Return the cost of each approach that was measured and whose devices have a price."""
+    if is_failover(run):
+        raise UsageError(
+            f"the storage of run {run.id} has no cost: each of its three servers has devices of "
+            "its own, and its throughput contains an outage",
+            hint="Name another run: --run RUN.",
+        )
     currencies = sorted({price.currency for price in prices.values()})
     if len(currencies) > 1:
         raise UsageError(

@@ -14,10 +14,13 @@ from pgflash_lab.model.run import Approach, Attempt, Run
 
 BASELINE = "baseline"
 
+#: The workload of three servers, one of which is ended.
+FAILOVER = "failover"
+
 #: What each workload counts.
 COUNTED = {
     "oltp": "transactions",
-    "failover": "transactions",
+    FAILOVER: "transactions",
     "warehouse": "queries",
     "micro": "operations",
     "load": "batches",
@@ -81,6 +84,11 @@ def counted_attempts(run: Run, approach: str) -> tuple[Attempt, ...]:
     mine = [a for a in run.attempts if a.approach == approach and not a.superseded]
     clean = [attempt for attempt in mine if not attempt.polluted]
     return tuple(clean or mine)
+
+
+def is_failover(run: Run) -> bool:
+    """Tell whether a run has failovers in it."""
+    return any(one.workload == FAILOVER for one in run.attempts)
 
 
 def base_of(approach: Approach) -> str:

@@ -17,15 +17,8 @@ from pgflash.model.words import percent, sentence, whole
 from pgflash.report.drawing import figures_of
 from pgflash.report.shown import show
 from pgflash_lab.model.run import Run
-from pgflash_lab.model.summary import Summary
+from pgflash_lab.model.summary import Summary, is_failover
 from pgflash_lab.report.page_conditions import Section, marked, without_empty_columns
-
-_WORKLOAD = "failover"
-
-
-def is_failover(run: Run) -> bool:
-    """Tell whether a run has failovers in it."""
-    return any(one.workload == _WORKLOAD for one in run.attempts)
 
 
 def headline(run: Run, summaries: Sequence[Summary]) -> str:

@@ -25,6 +25,7 @@ from pgflash_lab.model.summary import (
     Summary,
     base_of,
     class_profile,
+    is_failover,
     ratio,
     summarize,
     wait_profile,
@@ -118,7 +119,7 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
         title="Throughput",
         says=[sentence for sentence in says if sentence],
         # That of a failover opens with the time it took.
-        opening=() if failover.is_failover(run) else figures_of([chart], about=table.title),
+        opening=() if is_failover(run) else figures_of([chart], about=table.title),
         tables=[show(without_empty_columns(table))],
     )
 

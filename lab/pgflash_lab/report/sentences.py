@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pgflash.model.words import figure, percent, sentence
 from pgflash_lab.model.run import Run
-from pgflash_lab.model.summary import COUNTED, Summary, base_of, paired_ratio, ratio
+from pgflash_lab.model.summary import COUNTED, Summary, base_of, is_failover, paired_ratio, ratio
 from pgflash_lab.report import failover
 
 #: The effect of an approach on a server, as the end of "the server did N times ...".
@@ -33,7 +33,7 @@ def headline(run: Run, summaries: Sequence[Summary]) -> str:
 
     Where it was measured, it is how near the flash cache comes to having everything on flash.
     """
-    if failover.is_failover(run):
+    if is_failover(run):
         return failover.headline(run, summaries)
     known = {summary.approach.name: summary for summary in summaries}
     value, near = ratio(summaries, BOTH), paired_ratio(run, BOTH, "all-on-flash")
@@ -103,7 +103,7 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
         f"{summary.approach.title}: its repeats differ by {percent(summary.spread)}."
         for summary in summaries
         # How long an outage was decides how many transactions there were.
-        if summary.spread > 0.1 and not failover.is_failover(run)
+        if summary.spread > 0.1 and not is_failover(run)
     )
     prefilled = run.parameters.get("prefill") == "True"
     found.extend(

@@ -303,6 +303,12 @@ def test_a_run_of_one_approach_has_tables_and_no_comparison() -> None:
     assert not any("least" in sentence for sentence in found.sentences)
 
 
+def test_three_servers_are_not_priced_as_one() -> None:
+    ended = replace(attempt(FLASH_CACHE, tpm=1_000), workload="failover")
+    with pytest.raises(UsageError, match="each of its three servers has devices of its own"):
+        run_costs(run_of(ended), PRICES)
+
+
 def test_other_work_is_not_called_transactions() -> None:
     made = (attempt(BASELINE, tpm=6), attempt(ALL, tpm=30))
     found = run_costs(run_of(*(replace(one, workload="warehouse") for one in made)), PRICES)
