@@ -5,7 +5,7 @@ Sentences are cautious: a spread wider than the difference, an attempt marked po
 was stopped is mentioned beside the figure that it weakens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pgflash.model.words import figure, percent, sentence
 from pgflash_lab.model.run import Run
@@ -23,6 +23,9 @@ MEANS = {
 
 #: The approach that is nearest to everything on flash.
 BOTH = "wal-and-cache"
+
+#: Repeats that differ by more are mentioned whatever the result is.
+SPREAD_MAX = 0.1
 
 #: A cache that was filled holds this much of the database, or the report warns.
 HELD_MIN = 0.95
@@ -99,12 +102,9 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
             f"Other programs took much of the processors in every attempt of {whose}. These "
             "figures are marked, and not to be relied on."
         )
-    found.extend(
-        f"{summary.approach.title}: its repeats differ by {percent(summary.spread)}."
-        for summary in summaries
-        # How long an outage was decides how many transactions there were.
-        if summary.spread > 0.1 and not is_failover(run)
-    )
+    # How long an outage was decides how many transactions there were.
+    if not is_failover(run):
+        found.extend(_spreads(summaries))
     prefilled = run.parameters.get("prefill") == "True"
     found.extend(
         f"{summary.approach.title}: when measuring began, the flash cache held only "
@@ -117,6 +117,23 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
         why = _no_time(run, single)
         found.append(f"Measured only once{why}: {_which(single, summaries)}.")
     return found
+
+
+def _spreads(summaries: Sequence[Summary]) -> Iterator[str]:
+    """Name the approaches whose repeats differ much, or more than the approach from its base."""
+    known = {summary.approach.name: summary for summary in summaries}
+    for summary in summaries:
+        title = summary.approach.title
+        if summary.spread > SPREAD_MAX:
+            yield f"{title}: its repeats differ by {percent(summary.spread)}."
+        base = known.get(base_of(summary.approach), summary)
+        value = ratio(summaries, summary.approach.name)
+        spread = max(summary.spread, base.spread)
+        if value is not None and base is not summary and abs(value - 1) < spread:
+            yield (
+                f"{title}: its throughput differs from that of “{base.approach.title}” by "
+                f"{percent(abs(value - 1))}, less than repeats of the same do ({percent(spread)})."
+            )
 
 
 def _no_time(run: Run, single: Sequence[Summary]) -> str:

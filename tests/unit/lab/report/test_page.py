@@ -19,6 +19,7 @@ from support.runs import (
     APPROACHES,
     BASELINE,
     FLASH_CACHE,
+    WAL,
     attempt,
     run_of,
     whole_run,
@@ -215,6 +216,25 @@ def test_repeats_that_differ_are_called_out() -> None:
         attempt(ALL, tpm=100, repeat=1), attempt(ALL, tpm=150, repeat=2), approaches=APPROACHES
     )
     assert any("differ by 50 %" in one for one in sentences.cautions(run, summarize(run)))
+
+
+def test_a_difference_smaller_than_that_of_repeats_is_called_out() -> None:
+    def cautions(wal_tpm: float) -> list[str]:
+        tpms = ((BASELINE, (1000, 1060)), (WAL, (wal_tpm - 10, wal_tpm + 10)))
+        made = [
+            attempt(one, tpm=tpm, repeat=repeat)
+            for one, both in tpms
+            for repeat, tpm in enumerate(both, start=1)
+        ]
+        return [one for one in cautions_of(run_of(*made)) if "differ" in one]
+
+    # The baseline's median is 1,030: 1,060 is 2.9 % more, 1,100 is 6.8 %.
+    assert cautions(1060) == [
+        "WAL on flash: its throughput differs from that of “Everything on the array” by 2.9 %, "
+        "less than repeats of the same do (6.0 %)."
+    ]
+    assert cautions(1000)[0].startswith("WAL on flash: its throughput differs from")
+    assert cautions(1100) == []
 
 
 def test_one_repeat_for_lack_of_time_is_told_from_one_that_was_asked_for() -> None:
