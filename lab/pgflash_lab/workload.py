@@ -118,6 +118,14 @@ class Figures:
     facts: dict[str, float] = field(default_factory=dict)
 
 
+def tries(*, failed: int, retried: int) -> dict[str, float]:
+    """Return the facts of transactions of pgbench that did not succeed at once, ramp-up included.
+
+    Those that failed in all their tries are not among the transactions of Figures.
+    """
+    return {"failed": float(failed), "retried": float(retried)}
+
+
 class Workload(Protocol[P]):
     """A load that can be put on a server."""
 

@@ -395,7 +395,7 @@ def _result(
             if f"{role}-{name}" in notes.devices
         },
         workload=trial.lab.scenario.load,
-        facts=facts,
+        facts=figures.facts | facts,
         consistency=held,
         polluted=polluted,
     )

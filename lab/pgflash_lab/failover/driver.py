@@ -27,7 +27,7 @@ from pgflash_lab.oltp.sql_files import read_terminal
 from pgflash_lab.oltp.validity import take_mark
 from pgflash_lab.pgbench import DriverError, log_files, run_pgbench
 from pgflash_lab.postgres import PgInstall
-from pgflash_lab.workload import Figures, Observer
+from pgflash_lab.workload import Figures, Observer, tries
 
 #: How long the clients may be connected after the leader's end was due.
 _BREAK_WAIT_S = 120
@@ -138,6 +138,7 @@ class Ridden:
             by_transaction=tuple(one for one in latencies if one is not None),
             seconds=whole_seconds(seconds, window_s=window_s),
             driver_cpu_s=self.client_cpu_s,
+            facts=tries(failed=log.failures, retried=log.retries),
         )
 
 

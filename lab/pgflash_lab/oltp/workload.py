@@ -22,6 +22,7 @@ from pgflash_lab.workload import (
     MeasureError,
     Observer,
     sources_key,
+    tries,
 )
 
 #: Loading, to estimate the remaining time: a constant part and one for each warehouse.
@@ -138,4 +139,5 @@ def _figures(result: OltpResult) -> Figures:
         by_transaction=tuple(one for one in result.latencies if one.transaction),
         seconds=whole_seconds(result.seconds, window_s=result.window_s),
         driver_cpu_s=result.client_cpu_s,
+        facts=tries(failed=result.failures, retried=result.retries),
     )

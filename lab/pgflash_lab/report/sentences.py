@@ -7,7 +7,7 @@ was stopped is mentioned beside the figure that it weakens.
 
 from collections.abc import Iterator, Sequence
 
-from pgflash.model.words import figure, percent, sentence
+from pgflash.model.words import figure, percent, sentence, whole
 from pgflash_lab.model.run import Run
 from pgflash_lab.model.summary import COUNTED, Summary, base_of, is_failover, paired_ratio, ratio
 from pgflash_lab.report import failover
@@ -105,6 +105,12 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
     # How long an outage was decides how many transactions there were.
     if not is_failover(run):
         found.extend(_spreads(summaries))
+    found.extend(
+        f"{summary.approach.title}: transactions that failed in all their tries, and are not "
+        f"counted: {whole(failed)}."
+        for summary in summaries
+        if (failed := sum(one.facts.get("failed", 0.0) for one in summary.attempts)) > 0
+    )
     prefilled = run.parameters.get("prefill") == "True"
     found.extend(
         f"{summary.approach.title}: when measuring began, the flash cache held only "

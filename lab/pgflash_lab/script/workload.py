@@ -22,7 +22,7 @@ from pgflash_lab.pgbench import DriverError
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.script.driver import RAMP_UP_S, PgbenchResult, require_scripts, run
 from pgflash_lab.script.model import PgbenchParameters
-from pgflash_lab.workload import DATABASE, Context, Figures, Observer, sources_key
+from pgflash_lab.workload import DATABASE, Context, Figures, Observer, sources_key, tries
 
 #: Loading, to estimate the remaining time: a constant part and one for each unit of the scale.
 _LOAD_S = 5.0
@@ -176,5 +176,5 @@ def _figures(result: PgbenchResult) -> Figures:
         by_transaction=tuple(by_script),
         seconds=whole_seconds(result.seconds, window_s=result.window_s),
         driver_cpu_s=result.client_cpu_s,
-        facts={"failed": float(result.failures), "retried": float(result.retries)},
+        facts=tries(failed=result.failures, retried=result.retries),
     )

@@ -237,6 +237,17 @@ def test_a_difference_smaller_than_that_of_repeats_is_called_out() -> None:
     assert cautions(1100) == []
 
 
+def test_transactions_that_failed_are_called_out_whichever_attempt_had_them() -> None:
+    low, middle, high = (attempt(BASELINE, tpm=tpm, repeat=tpm) for tpm in (100, 101, 102))
+    high = dataclasses.replace(high, facts={"failed": 1200.0, "retried": 9000.0})
+    middle = dataclasses.replace(middle, facts={"failed": 0.0, "retried": 1.0})
+    assert [one for one in cautions_of(run_of(low, middle, high)) if "failed" in one] == [
+        "Everything on the array: transactions that failed in all their tries, and are not "
+        "counted: 1,200."
+    ]
+    assert not any("failed" in one for one in cautions_of(run_of(low, middle)))
+
+
 def test_one_repeat_for_lack_of_time_is_told_from_one_that_was_asked_for() -> None:
     once = [attempt(one, tpm=1000) for one in APPROACHES]
     limited = {"repeats": "2", "time_limit_s": "480"}
