@@ -66,7 +66,7 @@ class Folders:
 
     array: Path
     flash: Path
-    #: A second device like flash, for a cache of two files.
+    #: A second device like flash, for a cache of two files.  Only emulated runs have such a cache.
     flash_2: Path
 
     def of(self, role: str) -> Path:

@@ -6,12 +6,14 @@ and differences are named.  If half of the attempts had other settings, two expe
 one name.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import pgflash
 from pgflash.errors import PgflashError, UsageError
+from pgflash.progress import Listener
 from pgflash_lab import devices, host, store
 from pgflash_lab.attempt import common_settings
 from pgflash_lab.emulator import DeviceProfile
@@ -69,6 +71,26 @@ def require_workload(order: Order) -> None:
         )
     for approach in scenario.approaches:
         scenario.workload.require(order.install, scenario.parameters_of(approach))
+
+
+def without_second_flash(order: Order, listener: Listener) -> Order:
+    """Leave out approaches whose cache is on two flash devices if the user named only one.
+
+    Two files on one device would be measured, and called two devices.
+    """
+    scenario = order.scenario
+    two = [one for one in scenario.approaches if one.cache and one.cache_files > 1]
+    if order.real is None or not two:
+        return order
+    left = tuple(one for one in scenario.approaches if one not in two)
+    if not left:
+        raise UsageError(
+            f"the cache of {two[0].name} is on two flash devices, and --flash names one",
+            hint="Leave out --hdd and --flash, or measure other approaches: --set approaches=...",
+        )
+    for one in two:
+        listener.note(f"{one.title}: left out, as it needs two flash devices and --flash names one")
+    return dataclasses.replace(order, scenario=dataclasses.replace(scenario, approaches=left))
 
 
 def require_extension(order: Order) -> None:

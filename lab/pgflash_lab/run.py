@@ -37,6 +37,7 @@ from pgflash_lab.order import (
     require_extension,
     require_same,
     require_workload,
+    without_second_flash,
 )
 from pgflash_lab.pages import write_products
 from pgflash_lab.scenario import Scenario
@@ -48,6 +49,7 @@ _FILE_SYSTEM = 1.1
 
 def run_scenario(order: Order, listener: Listener) -> Run:
     """Run a scenario to its end and return it; it is stored on the way."""
+    order = without_second_flash(order, listener)
     require_extension(order)
     require_workload(order)
     if order.real is None:

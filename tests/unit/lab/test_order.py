@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from pgflash.errors import UsageError
+from pgflash.progress import Listener
 from pgflash_lab.order import (
     ExtensionMissingError,
     Order,
     require_extension,
     require_workload,
+    without_second_flash,
 )
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.scenario import load_scenario
@@ -78,3 +80,24 @@ def test_servers_of_one_attempt_do_not_share_two_real_devices(tmp_path: Path) ->
     )
     with pytest.raises(UsageError, match="has 3 servers, which would share your two devices"):
         require_workload(ordered)
+
+
+def test_a_cache_of_two_files_is_not_put_on_the_one_flash_device_that_was_named(
+    tmp_path: Path,
+) -> None:
+    class Notes(Listener):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    notes: list[str] = []
+    scenario = load_scenario("flash-cache")
+    emulated = replace(order(tmp_path), scenario=scenario)
+    assert without_second_flash(emulated, Notes()) is emulated
+    real = replace(emulated, real=(tmp_path / "disk", tmp_path / "flash"))
+    left = without_second_flash(real, Notes()).scenario.approaches
+    assert left == tuple(one for one in scenario.approaches if one.name != "cache-10x-two-devices")
+    (note,) = notes
+    assert "left out, as it needs two flash devices and --flash names one" in note
+    alone = load_scenario("flash-cache", changes={"approaches": "cache-10x-two-devices"})
+    with pytest.raises(UsageError, match="is on two flash devices, and --flash names one"):
+        without_second_flash(replace(real, scenario=alone), Notes())
