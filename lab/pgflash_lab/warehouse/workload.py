@@ -19,6 +19,7 @@ from pgflash.progress import Listener
 from pgflash_lab import host
 from pgflash_lab.conditions import require_all
 from pgflash_lab.model.run import Approach, Latency, Step
+from pgflash_lab.oltp.measure import summarize
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from pgflash_lab.warehouse.consistency import check_consistency
@@ -220,18 +221,6 @@ def _facts(result: WarehouseResult) -> dict[str, float]:
 
 def _latency(steps: Sequence[StepResult]) -> Latency:
     """Return the queries' times as response times; percentiles are nearest-rank."""
-    times_ms = sorted(1000 * step.elapsed_s for step in steps)
-
-    def rank(share: float) -> float:
-        return times_ms[min(int(share * len(times_ms)), len(times_ms) - 1)]
-
-    return Latency(
-        transaction="",
-        count=len(times_ms),
-        mean_ms=sum(times_ms) / len(times_ms),
-        p50_ms=rank(0.5),
-        p90_ms=rank(0.9),
-        p95_ms=rank(0.95),
-        p99_ms=rank(0.99),
-        max_ms=times_ms[-1],
-    )
+    found = summarize("", [round(1e6 * step.elapsed_s) for step in steps])
+    assert found is not None  # no query, no result
+    return found

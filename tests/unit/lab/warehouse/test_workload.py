@@ -100,6 +100,15 @@ def test_a_result_is_a_duration_with_steps() -> None:
     assert (found.latency.max_ms, found.latency.mean_ms) == (3000.0, 2000.0)
 
 
+def test_percentiles_are_nearest_rank() -> None:
+    (first, _) = result().steps
+    times_s = (7, 1, 14, 2, 13, 3, 12, 4, 11, 5, 10, 6, 9, 8)
+    steps = tuple(dataclasses.replace(first, elapsed_s=float(time_s)) for time_s in times_s)
+    latency = figures(result(steps=steps, elapsed_s=105.0)).latency
+    # Seven of the fourteen take 7 s or less; 90 % of them are 12.6, so the 13th; 95 % are 13.3.
+    assert (latency.p50_ms, latency.p90_ms, latency.p95_ms) == (7000.0, 13000.0, 14000.0)
+
+
 def test_refresh_functions_are_steps_and_no_queries() -> None:
     refresh = StepResult(name="RF1", stream=0, started_s=4.0, elapsed_s=9.0, rows=15)
     found = figures(result(steps=(*result().steps, refresh), elapsed_s=13.0))
