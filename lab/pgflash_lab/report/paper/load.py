@@ -8,6 +8,7 @@ is the throughput of scans: a session reports its reads only when its statement 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pgflash.model.awr import AwrReport, Cell
@@ -18,11 +19,35 @@ from pgflash_lab.report.paper import parts
 _BLOCK_BYTES = 8192
 
 
-def _by_server(report: AwrReport | None) -> tuple[list[float], list[float]]:
-    """Return bytes (of data files and WAL) and calls (of data files) a second, over time."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    """What was done in an interval."""
+
+    elapsed_s: float
+    size_bytes: float
+    calls: float
+
+    def __add__(self, other: "_Span") -> "_Span":
+        return _Span(
+            elapsed_s=self.elapsed_s + other.elapsed_s,
+            size_bytes=self.size_bytes + other.size_bytes,
+            calls=self.calls + other.calls,
+        )
+
+
+_NOTHING = _Span(elapsed_s=0.0, size_bytes=0.0, calls=0.0)
+
+
+def _by_server(report: AwrReport | None) -> list[_Span]:
+    """Return bytes (of data files and WAL) and calls (of data files) over time.
+
+    Work of a fixed amount may end just after a snapshot.  Backends report their counts about once a
+    second, so the rates of an interval that short are chance: it is added to the one before.
+    """
     table = parts.table_of(report, "throughput-over-time")
     if table is None:
-        return [], []
+        return []
+    elapsed_s = table.values("elapsed_s")
     reads = [
         table.values(column.name)
         for column in table.columns
@@ -30,27 +55,48 @@ def _by_server(report: AwrReport | None) -> tuple[list[float], list[float]]:
     ]
     writes = table.values("writes_per_s")
     logged = table.values("wal_bytes_per_s")
-    sizes, calls = [], []
+    spans: list[_Span] = []
     for place in range(len(table.rows)):
         cells = [*(column[place] for column in reads), writes[place]]
         done = sum(_float(cell) for cell in cells)
         blocks = _float(table.values("blocks_read_per_s")[place]) + _float(writes[place])
-        calls.append(done)
-        sizes.append(_BLOCK_BYTES * blocks + _float(logged[place]))
-    return sizes, calls
+        for_s = _float(elapsed_s[place])
+        size = _BLOCK_BYTES * blocks + _float(logged[place])
+        spans.append(_Span(elapsed_s=for_s, size_bytes=size * for_s, calls=done * for_s))
+    if len(spans) > 1 and spans[-1].elapsed_s < spans[-2].elapsed_s / 2:
+        spans[-2:] = [spans[-2] + spans[-1]]
+    return spans
 
 
-def _by_devices(attempt: Attempt) -> tuple[list[float], list[float]]:
-    """Return requests and bytes a second of all devices together, over time."""
-    requests: dict[float, float] = {}
-    transferred: dict[float, float] = {}
+def _by_devices(attempt: Attempt) -> list[_Span]:
+    """Return requests and bytes of all devices together, over time."""
+    spans: dict[float, _Span] = {}
     for one in attempt.disk_seconds:
-        if one.elapsed_s > 0:
-            calls = (one.reads + one.writes) / one.elapsed_s
-            size = (one.read_bytes + one.write_bytes) / one.elapsed_s
-            requests[one.at_s] = requests.get(one.at_s, 0.0) + calls
-            transferred[one.at_s] = transferred.get(one.at_s, 0.0) + size
-    return list(requests.values()), list(transferred.values())
+        before = spans.get(one.at_s, _NOTHING)
+        spans[one.at_s] = _Span(
+            elapsed_s=one.elapsed_s,
+            size_bytes=before.size_bytes + one.read_bytes + one.write_bytes,
+            calls=before.calls + one.reads + one.writes,
+        )
+    return list(spans.values())
+
+
+def _sizes_peak(spans: Sequence[_Span]) -> float | None:
+    return _peak([one.size_bytes / one.elapsed_s for one in spans if one.elapsed_s > 0])
+
+
+def _calls_peak(spans: Sequence[_Span]) -> float | None:
+    return _peak([one.calls / one.elapsed_s for one in spans if one.elapsed_s > 0])
+
+
+def _sizes_mean(spans: Sequence[_Span]) -> float | None:
+    whole = sum(spans, _NOTHING)
+    return whole.size_bytes / whole.elapsed_s if whole.elapsed_s > 0 else None
+
+
+def _calls_mean(spans: Sequence[_Span]) -> float | None:
+    whole = sum(spans, _NOTHING)
+    return whole.calls / whole.elapsed_s if whole.elapsed_s > 0 else None
 
 
 def _waiting(attempt: Attempt) -> list[float]:
@@ -114,14 +160,14 @@ FIGURES: dict[str, Callable[[Attempt, AwrReport | None], Value]] = {
     "ended": lambda attempt, _: _time_of_day(
         attempt, after_s=attempt.duration_s or attempt.measured_s
     ),
-    "bytes_peak": lambda _, report: _peak(_by_server(report)[0]),
-    "bytes_mean": lambda _, report: _mean(_by_server(report)[0]),
-    "calls_peak": lambda _, report: _peak(_by_server(report)[1]),
-    "calls_mean": lambda _, report: _mean(_by_server(report)[1]),
-    "server_calls_peak": lambda attempt, _: _peak(_by_devices(attempt)[0]),
-    "server_calls_mean": lambda attempt, _: _mean(_by_devices(attempt)[0]),
-    "server_bytes_peak": lambda attempt, _: _peak(_by_devices(attempt)[1]),
-    "server_bytes_mean": lambda attempt, _: _mean(_by_devices(attempt)[1]),
+    "bytes_peak": lambda _, report: _sizes_peak(_by_server(report)),
+    "bytes_mean": lambda _, report: _sizes_mean(_by_server(report)),
+    "calls_peak": lambda _, report: _calls_peak(_by_server(report)),
+    "calls_mean": lambda _, report: _calls_mean(_by_server(report)),
+    "server_calls_peak": lambda attempt, _: _calls_peak(_by_devices(attempt)),
+    "server_calls_mean": lambda attempt, _: _calls_mean(_by_devices(attempt)),
+    "server_bytes_peak": lambda attempt, _: _sizes_peak(_by_devices(attempt)),
+    "server_bytes_mean": lambda attempt, _: _sizes_mean(_by_devices(attempt)),
     # The peak is of all programs, the mean of the server and its load.
     "cpu_peak": lambda attempt, _: _peak(_busy(attempt)),
     "cpu_mean": lambda attempt, _: _of_machine(
