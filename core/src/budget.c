@@ -172,6 +172,8 @@ fc_budget_info(const FcCache *cache, FcBudgetInfo *out)
 			fc_budget_blocks(cache->shared, hour - ago) * FC_BLOCK_SIZE;
 	if (out->bytes_per_day > out->day_bytes)
 		out->left_today_bytes = out->bytes_per_day - out->day_bytes;
+	if (out->bytes_per_day > 0)
+		out->burst_bytes = (uint64_t) burst_of(out->bytes_per_day);
 	if (out->bytes_per_day > 0 && left > 0)
 		out->left_now_bytes = (uint64_t) left;
 }

@@ -230,8 +230,9 @@ probe_done(FcCache *cache, uint32_t device, uint64_t ns, FcOutcome outcome)
 	else if (state == FC_DEVICE_SLOW)
 		well = is_fast(cache->shared, health, ns);
 
-	if (well)
-		(void) fc_health_move(cache, device, state, FC_DEVICE_IN_SERVICE);
+	/* Noted at once: it may stall again before the next check. */
+	if (well && fc_health_move(cache, device, state, FC_DEVICE_IN_SERVICE))
+		note_state(cache, device, FC_DEVICE_IN_SERVICE, fc_clock_ns());
 }
 
 /* True if it began a probe. */

@@ -373,6 +373,31 @@ test_patience(void)
 	end();
 }
 
+/* It answers lone probes, and stalls as soon as it is used. */
+static void
+test_stalls_again_at_once(void)
+{
+	unsigned before;
+
+	begin();
+	stall();
+	run_into_stall();
+	housekeep(300 * MS);
+	recover();
+	while (state_of(1) == FC_DEVICE_STALLED)
+		fc_test_now_ns += fc_bypass_check(&keeper) * MS;
+	stall();
+	run_into_stall();
+	recover();
+	before = keepers_flash[1].reads;
+	(void) fc_bypass_check(&keeper);
+	OK(state_of(1) == FC_DEVICE_STALLED && keepers_flash[1].reads == before,
+	   "who stalls before the next check waits for probes like others");
+	housekeep(15 * SECOND);
+	OK(state_of(1) == FC_DEVICE_IN_SERVICE, "and comes back, too");
+	end();
+}
+
 /* The process is late, not the device. */
 static void
 test_busy_machine(void)
@@ -582,6 +607,7 @@ main(void)
 	test_probes();
 	test_changes();
 	test_patience();
+	test_stalls_again_at_once();
 	test_busy_machine();
 	test_late();
 	test_slow();

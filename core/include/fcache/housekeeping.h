@@ -165,6 +165,7 @@ typedef struct FcBudgetInfo
 {
 	uint64_t bytes_per_day;    /* 0 = unlimited */
 	uint64_t left_now_bytes;   /* may be written now */
+	uint64_t burst_bytes;      /* the most that may be left */
 	uint64_t left_today_bytes; /* of the budget, less day_bytes */
 	uint64_t day_bytes;        /* written in the last 24 hours, of all lives */
 	uint64_t day_ns;           /* ... as far as they are known */

@@ -46,6 +46,9 @@
  */
 static bool refused;
 
+/* Files that could not be cut are left as they are, likewise. */
+static bool cut_failed[FC_DEVICES_MAX];
+
 static void
 refuse(int why)
 {
@@ -58,6 +61,7 @@ void
 bridge_resize_retry(void)
 {
 	refused = false;
+	memset(cut_failed, 0, sizeof(cut_failed));
 }
 
 static bool
@@ -126,11 +130,15 @@ trim_files(const FcConfig *config, uint32_t each)
 		FcDevice *device = &runtime.device[i];
 		bool more = false;
 
-		if (is_open(device) && fc_device_file_slots(device) > each &&
-		    fc_device_file_cut(device, each, CUT_NS, &more) != FC_DEVICE_FINE)
-			ereport(LOG,
-			        (errcode_for_file_access(),
-			         errmsg("pgflash could not truncate a cache file: %m")));
+		if (!is_open(device) || cut_failed[i] ||
+		    fc_device_file_slots(device) <= each)
+			continue;
+		cut_failed[i] =
+			fc_device_file_cut(device, each, CUT_NS, &more) != FC_DEVICE_FINE;
+		if (cut_failed[i])
+			ereport(LOG, (errcode_for_file_access(),
+			              errmsg("pgflash could not truncate a cache file: %m"),
+			              errhint("Reload the configuration to try again.")));
 		any_more |= more;
 	}
 	return any_more;

@@ -16,7 +16,9 @@
 #include "bridge/bridge_words.h"
 #include "fcache/housekeeping.h"
 #include "hooks/runtime.h"
-#include "utils/timestamp.h"
+
+/* Changes by strangers are reported once a minute at most. */
+#define FOREIGN_EVERY_NS (60 * 1000000000ULL)
 
 /* Why there is no cache; empty if there is one. */
 static char why_off[512] =
@@ -28,7 +30,7 @@ typedef struct Said
 	uint64_t counter[FC_COUNTER_COUNT];
 	uint64_t mismatches;
 	uint64_t foreign;
-	TimestampTz foreign_time;
+	uint64_t foreign_ns; /* by fc_clock_ns(), which is never set */
 	FcMode mode;
 	FcReason reason;
 } Said;
@@ -178,14 +180,14 @@ static void
 say_foreign(void)
 {
 	uint64_t now = atomic_load(&runtime.board->foreign);
-	TimestampTz time = GetCurrentTimestamp();
+	uint64_t ns = fc_clock_ns();
 	char path[PATHS_MAX];
 
 	if (now == said.foreign ||
-	    !TimestampDifferenceExceeds(said.foreign_time, time, 60000))
+	    (said.foreign_ns != 0 && ns - said.foreign_ns < FOREIGN_EVERY_NS))
 		return;
 	said.foreign = now;
-	said.foreign_time = time;
+	said.foreign_ns = ns;
 	paths_of_file(&runtime.root, runtime.board->foreign_id, path);
 	ereport(WARNING,
 	        (errmsg("pgflash: file \"%s\" was changed without this server's "

@@ -41,9 +41,6 @@
 #include "hooks/verify.h"
 #include "settings.h"
 
-/* The accumulated write budget is at most five minutes' worth. */
-#define BUDGETS_IN_A_DAY (24 * 60 / 5)
-
 OpenFile *
 request_file(int fd)
 {
@@ -339,11 +336,13 @@ bool
 request_budget_is_short(void)
 {
 	FcBudgetInfo info;
+	uint64_t enough;
 
 	fc_budget_info(&runtime.cache, &info);
-	return info.bytes_per_day > 0 &&
-	       info.left_now_bytes < (uint64_t) RUN_FILL_BLOCKS * FC_BLOCK_SIZE +
-	                                 info.bytes_per_day / BUDGETS_IN_A_DAY / 2;
+	enough = (uint64_t) RUN_FILL_BLOCKS * FC_BLOCK_SIZE + info.burst_bytes / 2;
+	if (enough > info.burst_bytes)
+		enough = info.burst_bytes;
+	return info.left_now_bytes < enough;
 }
 
 bool

@@ -234,14 +234,25 @@ is_loaded(uint64 number)
 	return true;
 }
 
-/* Is a stored list being loaded? */
+/* Is most of the stored list not cached? */
+static bool
+is_cold(void)
+{
+	return bridge_used_slots() < pg_atomic_read_u64(&shared->blocks) / 2;
+}
+
+/*
+ * Is a stored list being loaded?  A load that has to wait (for a budget, or
+ * with a rate of 0) may never end: it counts only where the cache is cold.
+ */
 static bool
 is_loading(void)
 {
 	LoadList list;
 
 	return load_list_get(&list) && list.stored != 0 &&
-	       (list.state == LOAD_WAITING || list.state == LOAD_RUNNING);
+	       (list.state == LOAD_WAITING || list.state == LOAD_RUNNING) &&
+	       (load_reason() == NULL || is_cold());
 }
 
 /* May what is cached now take the place of what is stored? */
@@ -261,8 +272,7 @@ must_load_again(const StoredHead *head)
 {
 	LoadList list;
 
-	if (!head->is_ours ||
-	    bridge_used_slots() >= pg_atomic_read_u64(&shared->blocks) / 2)
+	if (!head->is_ours || !is_cold())
 	{
 		pg_atomic_write_u64(&shared->again, 0);
 		return false;

@@ -349,7 +349,7 @@ seconds_to_go(const LoadList *list, double *seconds_out)
 	    load_reason() != NULL)
 		return false;
 	*seconds_out = left / (double) list->counts.done *
-	               (double) (now - list->began_at) / USECS_PER_SEC;
+	               (double) Max(0, now - list->began_at) / USECS_PER_SEC;
 	return true;
 }
 

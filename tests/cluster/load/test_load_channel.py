@@ -175,6 +175,24 @@ def test_a_primary_that_lost_its_cache_loads_its_own_list(
         assert_never_stale(primary, compared_min=500, go_on=lambda: read_all(session))
 
 
+def test_a_warm_primary_stores_its_list_though_a_load_waits(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """After a restart it is given its own list to load, which may wait for ever."""
+    primary = create_primary(cluster, pgflash_install)
+    with primary.server.connect() as session:
+        session.execute("alter system set pgflash.load_rate = 0")
+    primary.server.kill_postmaster()
+    primary.start()
+    primary.await_serving()
+    with primary.server.connect() as session:
+        before = number(session)
+        # A quarter of what is cached goes.
+        session.execute("delete from item where id > 15000")
+        session.execute("vacuum item")
+        until(lambda: number(session) != before)
+
+
 # ---- what is not trusted
 
 
