@@ -5,7 +5,7 @@ import itertools
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import psycopg
 import pytest
@@ -88,6 +88,17 @@ def warm(server: CachedServer) -> None:
     assert eventually(lambda: difference(server, lambda: read_at_random(server))["hits"] > 300)
 
 
+def without_io_workers(server: CachedServer) -> dict[str, str]:
+    """Return the setting with which sessions read by themselves: no io worker sees a whole scan."""
+    return {"io_method": "sync"} if server.server.install.major >= 18 else {}
+
+
+def restart_with(server: CachedServer, settings: Mapping[str, str]) -> None:
+    server.server.stop()
+    server.server.configure(settings)
+    server.start()
+
+
 # ---- who bypasses
 
 
@@ -117,8 +128,11 @@ def test_a_large_scan_does_not_flush_what_others_use(cached: CachedServer) -> No
             connection.execute("set max_parallel_workers_per_gather = 0")
             connection.execute("select sum(length(pad)) from item").fetchone()
 
+    settings = without_io_workers(cached)
+    restart_with(cached, settings)
     blocks = (cached.server.data / filepath(cached)).stat().st_size // BLOCK
     grown = difference(cached, scan)
+    cached.server.configure(dict.fromkeys(settings))
     assert blocks > 1000
     assert grown["disk_read_bytes"] > blocks * BLOCK // 2
     assert grown["inserts"] < blocks // 4, f"{grown['inserts']} of {blocks} blocks"
@@ -137,13 +151,8 @@ def test_a_scan_that_is_served_from_flash_is_read_ahead_of(cached: CachedServer)
 
     if cached.view()["io_engine"] != "aio":
         pytest.skip("without Linux AIO nothing is read ahead")
-    verified = {"pgflash.verify": "all"}
-    if cached.server.install.major >= 18:
-        # No io worker sees a scan without gaps.
-        verified["io_method"] = "sync"
-    cached.server.stop()
-    cached.server.configure(verified)
-    cached.start()
+    verified = {"pgflash.verify": "all", **without_io_workers(cached)}
+    restart_with(cached, verified)
     fill_item(cached)
     blocks = (cached.server.data / filepath(cached)).stat().st_size // BLOCK
 
