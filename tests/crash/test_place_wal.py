@@ -192,22 +192,8 @@ def test_the_wal_moves_under_load(
 # ---- the server does not come up
 
 
-def start_and_stop(placed: PlacedServer, condition: str) -> dict[str, str]:
-    """Return commands of which the start fails unless a condition of the shell holds."""
-    user = "" if placed.server.account is None else f"setpriv --reuid={placed.server.account.uid} "
-    control = f"{user}{placed.server.install.program('pg_ctl')}"
-    library = placed.server.install.env.get("LD_LIBRARY_PATH", "")
-    variable = f"LD_LIBRARY_PATH={library} "
-    options = f"-c listen_addresses= -c unix_socket_directories={placed.server.socket_dir}"
-    return {
-        "stop_command": f"{variable}{control} stop -D {placed.data} -m fast",
-        "start_command": f"{condition} && {variable}{control} start -w -D {placed.data} "
-        f"-l {placed.server.log_path} -o '{options}'",
-    }
-
-
 def test_a_server_that_does_not_start_gets_its_wal_back(placed: PlacedServer, rows: Rows) -> None:
-    commands = start_and_stop(placed, f"test ! -L {placed.data}/pg_wal")
+    commands = placed.restart_commands(f"test ! -L {placed.data}/pg_wal")
     move = plan_move(placed, "back", options=commands)
     rows.add()
     move.fails_with("it is running again with its WAL in")

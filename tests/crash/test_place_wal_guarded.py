@@ -8,6 +8,7 @@ somebody else starts during the move keeps its WAL where it is.
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -106,6 +107,17 @@ def test_a_folder_that_the_server_could_not_enter_is_refused(placed: PlacedServe
     path = wal_to(placed, "closed/entered")
     assert_refused_untouched(placed, path, f"cannot enter {closed}")
     assert list(closed.iterdir()) == []
+
+
+def test_a_mounted_wal_folder_is_refused(placed: PlacedServer) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount")
+    wal = placed.data / "pg_wal"
+    subprocess.run(["mount", "--bind", wal, wal], check=True)
+    try:
+        assert_refused_untouched(placed, wal_to(placed, "unmounted"), "pg_wal is a mount point")
+    finally:
+        subprocess.run(["umount", wal], check=True)
 
 
 def test_a_server_that_was_started_by_a_relative_path_starts_again(

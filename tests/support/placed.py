@@ -78,6 +78,19 @@ class PlacedServer:
         words = ["pg_ctl", "stop", "-D", str(self.data), "-m", mode, "-w"]
         self.server.run(words, check=False, timeout_s=PATIENCE_S)
 
+    def restart_commands(self, condition: str = "true") -> dict[str, str]:
+        """Return commands of which the start fails unless a condition of the shell holds."""
+        server = self.server
+        user = "" if server.account is None else f"setpriv --reuid={server.account.uid} "
+        library = f"LD_LIBRARY_PATH={server.install.env.get('LD_LIBRARY_PATH', '')} "
+        control = f"{library}{user}{server.install.program('pg_ctl')}"
+        options = f"-c listen_addresses= -c unix_socket_directories={server.socket_dir}"
+        return {
+            "stop_command": f"{control} stop -D {self.data} -m fast",
+            "start_command": f"{condition} && {control} start -w -D {self.data} "
+            f"-l {server.log_path} -o '{options}'",
+        }
+
     @property
     def answers(self) -> bool:
         """Whether it takes connections."""

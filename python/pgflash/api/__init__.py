@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         plan_keep,
         plan_look,
         plan_read,
+        plan_restart_by,
         plan_show,
         plan_undo,
     )
@@ -165,6 +166,7 @@ __all__ = [
     "plan_keep",
     "plan_look",
     "plan_read",
+    "plan_restart_by",
     "plan_show",
     "plan_undo",
     "read_about",

@@ -12,6 +12,7 @@ the server, its machine or a safety rule refuses.
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,10 +42,7 @@ def place_wal(
 
     This uses pg_ctl, or two commands of the shell.  Only on the server's machine.
     """
-    if bool(stop_command) != bool(start_command):
-        raise UsageError("--stop-command and --start-command go together")
-    options = {"stop_command": stop_command, "start_command": start_command}
-    return _plan(dsn, MoveKind.WAL, _folder(to), options=options)
+    return _plan(dsn, MoveKind.WAL, _folder(to), options=_commands(stop_command, start_command))
 
 
 def place_temp(to: str, *, dsn: str | None = None) -> Plan:
@@ -141,6 +139,23 @@ def plan_commands(plan: Plan) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys(found))
 
 
+def plan_restart_by(plan: Plan, *, stop_command: str, start_command: str) -> Plan:
+    """Return a plan whose moves of the WAL stop and start the server by these commands.
+
+    Without commands the plan is unchanged.  UsageError if only one is given, or no WAL moves.
+    """
+    options = {key: one for key, one in _commands(stop_command, start_command).items() if one}
+    if not options:
+        return plan
+    if all(move.kind is not MoveKind.WAL for move in plan.moves):
+        raise UsageError("--stop-command and --start-command are for moves of the WAL only")
+    moves = (
+        replace(move, options={**move.options, **options}) if move.kind is MoveKind.WAL else move
+        for move in plan.moves
+    )
+    return replace(plan, moves=tuple(moves))
+
+
 def plan_folder() -> Path:
     """Return the default folder of plans."""
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -212,6 +227,13 @@ def _plan(
     with Cluster(dsn or "") as cluster:
         moves = moves_for(cluster, Move(kind=kind, to=to, name=name, options=given))
         return plan_for(cluster, moves, id=f"{now:%Y%m%d-%H%M%S}-{kind}", now=now)
+
+
+def _commands(stop_command: str, start_command: str) -> dict[str, str]:
+    """Return the commands of a restart as options of a move: both or none."""
+    if bool(stop_command) != bool(start_command):
+        raise UsageError("--stop-command and --start-command go together")
+    return {"stop_command": stop_command, "start_command": start_command}
 
 
 def _folder(to: Path | str) -> str:

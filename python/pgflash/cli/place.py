@@ -89,12 +89,7 @@ def place() -> None:
     ),
 )
 @_common("DIR")
-@click.option(
-    "--stop-command", default="", help="Shell command that stops the server (default: pg_ctl)."
-)
-@click.option(
-    "--start-command", default="", help="Shell command that starts it; give both or none."
-)
+@plans.restart_options
 def wal(*, to: str, stop_command: str, start_command: str, **common: Any) -> None:  # noqa: ANN401
     """Move pg_wal to a folder, with a restart of the server.
 

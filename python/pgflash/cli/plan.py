@@ -3,7 +3,9 @@
 
 import getpass
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -33,6 +35,20 @@ _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 _COLUMNS = ("kind", "name", "database", "to", "was", "bytes", "state", "step", "seconds", "message")
 
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def restart_options(command: _Command) -> _Command:
+    """Add the options that say how a server is stopped and started."""
+    stop = click.option(
+        "--stop-command", default="", help="Shell command that stops the server (default: pg_ctl)."
+    )
+    start = click.option(
+        "--start-command", default="", help="Shell command that starts it; give both or none."
+    )
+    return stop(start(command))
+
+
 @click.group("plan", epilog=examples("pgflash plan show plan.json"))
 def plan() -> None:
     """Show, apply or undo a plan of pgflash advise or pgflash place."""
@@ -60,19 +76,29 @@ def show(*, file: Path | None, form: str) -> None:
         _print_plan(found)
 
 
-@plan.command("apply", epilog=examples("pgflash plan apply plan.json"))
+@plan.command(
+    "apply",
+    epilog=examples(
+        "pgflash plan apply plan.json",
+        "pgflash plan apply plan.json --stop-command 'systemctl stop postgresql' \\\n"
+        "    --start-command 'systemctl start postgresql'",
+    ),
+)
 @_FILE
 @dsn_option()
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--room-is-there", is_flag=True, help="Do not check free space.")
-def apply(*, file: Path, dsn: str | None, dry_run: bool, yes: bool, room_is_there: bool) -> None:
+@restart_options
+def apply(
+    *, file: Path, dsn: str | None, dry_run: bool, yes: bool, room_is_there: bool, **restart: str
+) -> None:
     """Make the moves of a plan, or resume them.
 
     Moves that are made are left alone. Shows the commands that it would run, and asks for
     confirmation. A plan that other users may write is refused.
     """
-    found = api.plan_read(file)
+    found = api.plan_restart_by(api.plan_read(file), **restart)
     if dry_run:
         show_looks(found, dsn)
         return
@@ -85,13 +111,14 @@ def apply(*, file: Path, dsn: str | None, dry_run: bool, yes: bool, room_is_ther
 @dsn_option()
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--room-is-there", is_flag=True, help="Do not check free space.")
-def undo(*, file: Path, dsn: str | None, yes: bool, room_is_there: bool) -> None:
+@restart_options
+def undo(*, file: Path, dsn: str | None, yes: bool, room_is_there: bool, **restart: str) -> None:
     """Undo the moves that were made or begun, the last one first.
 
     Shows the commands that it would run, and asks for confirmation.  A plan that other users may
     write is refused.
     """
-    found = api.plan_read(file)
+    found = api.plan_restart_by(api.plan_read(file), **restart)
     _print_plan(found)
     if any(move.kind is MoveKind.WAL for move in found.moves):
         say("Note: to move the WAL back, the server is restarted.")

@@ -113,7 +113,7 @@ def undo_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> Non
         _go_on_from_down(journal, dsn)
         with Cluster(dsn) as cluster:
             _adopt(journal, cluster)
-            each = _Each(journal, dsn, cluster)
+            each = _Each(journal, dsn, cluster, undo=True)
             each.ask(_TO_UNDO, lambda _index, mover: mover.here())
             _refuse_lost_places(each, cluster)
             if not room_is_there:
@@ -123,8 +123,8 @@ def undo_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> Non
                     _make(journal, index, dsn, cluster, undo=True)
 
 
-def mover_of(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Mover:
-    """Return the mover that makes a move."""
+def mover_of(plan: Plan, index: int, dsn: str, cluster: Cluster, *, undo: bool = False) -> Mover:
+    """Return the mover that makes a move, or undoes it."""
     move = plan.moves[index]
     check_options(move)
     match move.kind:
@@ -139,6 +139,9 @@ def mover_of(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Mover:
         case MoveKind.KEEP:
             return KeepMover(cluster, move)
         case MoveKind.TABLE:
+            if undo:
+                # Its indexes were undone before it, each to its own place.
+                return RelationMover(cluster, move)
             return RelationMover(
                 cluster, move, with_indexes=lambda: _indexes_follow(plan, index, cluster)
             )
@@ -165,7 +168,7 @@ def _indexes_follow(plan: Plan, index: int, cluster: Cluster) -> bool:
 def _make(journal: Journal, index: int, dsn: str, cluster: Cluster, *, undo: bool) -> None:
     """Make or undo one move; skip it if its object was dropped since it was last seen."""
     try:
-        _run(journal, index, mover_of(journal.plan, index, dsn, cluster), undo=undo)
+        _run(journal, index, mover_of(journal.plan, index, dsn, cluster, undo=undo), undo=undo)
     except GoneError:
         if not journal.plan.records[index].was:
             raise
@@ -222,10 +225,11 @@ def _said_by_kernel(title: str) -> Iterator[None]:
 class _Each:
     """The moves of a plan, one by one; a move whose table was dropped is skipped."""
 
-    def __init__(self, journal: Journal, dsn: str, cluster: Cluster) -> None:
+    def __init__(self, journal: Journal, dsn: str, cluster: Cluster, *, undo: bool = False) -> None:
         self.journal = journal
         self._dsn = dsn
         self._cluster = cluster
+        self._undo = undo
 
     def of(self, states: Set[MoveState]) -> list[int]:
         """Return the moves in some states."""
@@ -237,11 +241,14 @@ class _Each:
         for index in self.of(states):
             try:
                 with _said_by_kernel(self.journal.plan.moves[index].title):
-                    question(index, mover_of(self.journal.plan, index, self._dsn, self._cluster))
+                    question(index, self._mover(index))
             except GoneError:
                 if not self.journal.plan.records[index].was:
                     raise
                 _set_gone(self.journal, index)
+
+    def _mover(self, index: int) -> Mover:
+        return mover_of(self.journal.plan, index, self._dsn, self._cluster, undo=self._undo)
 
     def note_place(self, index: int, mover: Mover) -> None:
         """Write down where an object is before anything moves: pg_repack takes indexes along."""

@@ -125,7 +125,7 @@ class RelationMover:
         cluster, relation = self._cluster, self._now()
         refuse_relation(cluster, relation)
         refuse_target(cluster, self._move.to, home_of=relation.database)
-        self._method(relation)
+        self._method(relation, self._move.to)
         prepared = cluster.value(_PREPARED, relation.oid, relation.oid, database=relation.database)
         if prepared is not None:
             raise PlaceError(
@@ -138,7 +138,7 @@ class RelationMover:
         self.refuse()
         relation = self._now()
         found = find_tablespace(self._cluster, self._move.to)
-        method, warnings = self._method(relation)
+        method, warnings = self._method(relation, self._move.to)
         if method == "reindex" and not self._flag("indisvalid"):
             warnings.append(
                 f"{relation.title} is not valid. The rebuild makes it valid, if its data allow."
@@ -160,7 +160,7 @@ class RelationMover:
         there = find_tablespace(self._cluster, place) or place
         if relation.tablespace == there:
             return Room()
-        method, _warnings = self._method(relation)
+        method, _warnings = self._method(relation, there)
         built = [relation] if method == "reindex" else []
         passes = Counter[str]()
         if method == "repack":
@@ -208,8 +208,8 @@ class RelationMover:
                 "up, or pg_wal grows."
             )
 
-    def _method(self, relation: Relation) -> tuple[str, list[str]]:
-        """Return how it is moved, and what has to be said about that."""
+    def _method(self, relation: Relation, place: str) -> tuple[str, list[str]]:
+        """Return how it is moved to a place, and what has to be said about that."""
         asked = self._move.options.get("method", "auto")
         if relation.is_partitioned:
             return "catalog", []
@@ -219,8 +219,7 @@ class RelationMover:
             return "reindex", []
         if asked == "alter":
             return "alter", []
-        to = self._move.to
-        known = relation.tablespace if is_folder(to) else to
+        known = relation.tablespace if is_folder(place) else place
         reason = repack.why_not(self._cluster, relation, known)
         if reason is None:
             return "repack", []
@@ -270,7 +269,7 @@ class RelationMover:
 
     def _go_alone(self, place: str, steps: Steps) -> None:
         relation = self._now()
-        method, _warnings = self._method(relation)
+        method, _warnings = self._method(relation, place)
         patience = Patience.of(self._move.options)
         if method == "reindex":
             self._wait_for_others(steps)

@@ -83,8 +83,9 @@ def _refuse_new(cluster: Cluster, folder: str) -> None:
         )
     refuse_folder(path, process.owner)
     standbys = cluster.value(
-        "select count(*) from (select 1 from pg_stat_replication where state <> 'backup' union all "
-        "select 1 from pg_replication_slots where slot_type = 'physical') one"
+        "select count(*) from (select 1 from pg_stat_replication r where state <> 'backup' and not "
+        "exists (select from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = "
+        "'logical') union all select 1 from pg_replication_slots where slot_type = 'physical') one"
     )
     if standbys:
         raise PlaceError(

@@ -32,6 +32,7 @@ from pathlib import Path
 import psycopg
 from psycopg import pq
 
+from pgflash.machine.mounts import read_mounts
 from pgflash.model.plan import Move
 from pgflash.place import files
 from pgflash.place.cluster import Cluster, said_no, try_cluster
@@ -139,6 +140,12 @@ class WalMover:
             )
         refuse_folder(Path(self._move.to), self._owner)
         self._refuse_loss(cluster, there)
+        if any(one.mount_point == str(self._folders.wal) for one in read_mounts()):
+            raise PlaceError(
+                f"{self._folders.wal} is a mount point, and a mount point cannot be renamed",
+                hint="Move it by hand: stop the server, copy the WAL, unmount the folder, put a "
+                "symbolic link in its place, start.",
+            )
         if not self._owner.do(files.can_exchange, self._data):
             raise PlaceError(
                 f"the file system of {self._data} cannot exchange two names at once, so a kill "

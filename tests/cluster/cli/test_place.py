@@ -126,6 +126,30 @@ def test_the_wal_moves_by_command(
     assert placed.wal_folder == placed.data / "pg_wal"
 
 
+def test_the_commands_of_a_restart_are_given_with_a_plan_that_has_none(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer
+) -> None:
+    """As a plan by pgflash advise; they are kept for its undo."""
+    wal = placed.server.base / "by-command"
+    path = placed.plan(Move(kind=MoveKind.WAL, to=str(wal)), name="by-command")
+    commands = placed.restart_commands()
+    restart = [
+        word for name in commands for word in (f"--{name.replace('_', '-')}", commands[name])
+    ]
+    plan = (str(path), "--dsn", placed.dsn)
+    assert "go together" in said(capsys, 2, "plan", "apply", *plan, *restart[:2])
+    text = said(capsys, 0, "plan", "apply", *plan, *restart, "--yes")
+    assert f"to stop the server: {commands['stop_command']}\n" in text
+    assert placed.wal_folder == wal
+    assert read_plan(path).moves[0].options == commands
+    text = said(capsys, 0, "plan", "undo", *plan, "--yes")
+    assert f"to start the server: {commands['start_command']}\n" in text
+    assert placed.wal_folder == placed.data / "pg_wal"
+    table = placed.plan(Move(kind=MoveKind.TABLE, to="flash", name="stock"), name="no-wal")
+    text = said(capsys, 2, "plan", "undo", str(table), "--dsn", placed.dsn, *restart)
+    assert "for moves of the WAL only" in text
+
+
 def test_a_plan_that_was_carried_out_before_is_asked_for_again(
     capsys: pytest.CaptureFixture[str], placed: PlacedServer, folder: Path
 ) -> None:

@@ -60,9 +60,8 @@ create index "In""dex %" on "Sc""hema"."T%s of 'a' {b}" (id);
 def placed(pg_install: PgInstall) -> Iterator[PlacedServer]:
     """One server with a tablespace; each test makes what it moves."""
     factory = ClusterFactory(pg_install)
-    with placed_server(
-        factory, settings={"max_wal_size": "1GB", "max_prepared_transactions": "2"}
-    ) as placed:
+    settings = {"max_wal_size": "1GB", "max_prepared_transactions": "2", "wal_level": "logical"}
+    with placed_server(factory, settings=settings) as placed:
         placed.tablespace("flash")
         with placed.server.connect() as connection:
             connection.execute(SHAPES)
@@ -109,6 +108,28 @@ def load(placed: PlacedServer) -> Iterator[subprocess.Popen[str]]:
     finally:
         running.terminate()
         end_load(running)
+
+
+def test_a_subscriber_is_no_standby_that_a_new_tablespace_would_stop(placed: PlacedServer) -> None:
+    goal = Move(kind=MoveKind.INDEX, to=str(placed.server.base / "made"), name="s.seen_id")
+    path = placed.plan(goal, name="subscribed")
+    words = ["pg_recvlogical", "--slot=reader", "--start", "--file=/dev/null", "--option"]
+    words += ["proto_version=1", "--option=publication_names=nothing", f"--dbname={placed.dsn}"]
+    with placed.server.connect() as connection:
+        connection.execute("create publication nothing")
+        connection.execute("select pg_create_logical_replication_slot('reader', 'pgoutput')")
+        reader = placed.server.popen(words)
+        streams = "select from pg_stat_replication where state = 'streaming'"
+        try:
+            assert eventually(lambda: connection.execute(streams).rowcount == 1)
+            (seen,) = look_at(read_plan(path), placed.dsn)
+        finally:
+            reader.terminate()
+            reader.wait()
+        idle = "select from pg_replication_slots where active"
+        assert eventually(lambda: connection.execute(idle).rowcount == 0)
+        connection.execute("select pg_drop_replication_slot('reader')")
+    assert seen.refused is None
 
 
 def test_a_table_moves_with_its_indexes_under_load(

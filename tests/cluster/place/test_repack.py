@@ -164,6 +164,22 @@ def test_a_table_and_its_index_move_while_they_are_written_to(
     assert_indexes_whole(placed.server)
 
 
+def test_an_undone_table_leaves_its_indexes_in_their_own_places(placed: PlacedServer) -> None:
+    with placed.server.connect() as connection:
+        if "third" not in dict(tablespaces(connection)):
+            placed.tablespace("third")
+        connection.execute("create table large (id int primary key, few int)")
+        connection.execute("create index large_few on large (few) tablespace third")
+        path = placed.plan(move("large", method="repack"), name="apart")
+        placed.apply(path)
+        there = dict(connection.execute(PLACES_OF_LARGE).fetchall())
+        placed.undo(path)
+        back = dict(connection.execute(PLACES_OF_LARGE).fetchall())
+        connection.execute("drop table large")
+    assert set(there.values()) == {"flash"}
+    assert back == {"large": "pg_default", "large_pkey": "pg_default", "large_few": "third"}
+
+
 def start_and_hold(placed: PlacedServer, path: Path) -> subprocess.Popen[bytes]:
     """Start a move whose pg_repack waits for a transaction of the caller's."""
     mover = subprocess.Popen(
