@@ -87,6 +87,7 @@ def read_host(
         reserved_ports=machine.text(_sysctl(_RESERVED)),
         huge_page_bytes=_kilobytes(memory, "Hugepagesize"),
         huge_pages=memory.get("HugePages_Total"),
+        huge_pages_free=_free_huge_pages(memory),
         transparent_huge_pages=_chosen(
             machine.text("/sys/kernel/mm/transparent_hugepage/enabled") or ""
         ),
@@ -98,6 +99,11 @@ def read_host(
         container=_container(machine),
     )
     return found if postmaster_pid is None else _with_process(found, machine, postmaster_pid)
+
+
+def _free_huge_pages(memory: Mapping[str, int]) -> int | None:
+    free, reserved = memory.get("HugePages_Free"), memory.get("HugePages_Rsvd")
+    return None if free is None or reserved is None else free - reserved
 
 
 def _with_process(host: HostSettings, machine: Machine, pid: int) -> HostSettings:

@@ -93,6 +93,8 @@ def below(machine: Machine, mounts: Sequence[Mount], mount: Mount) -> Below:
     for folder in folders:
         _descend(machine, mounts, folder, walk, layers=0)
     top = read_ahead if read_ahead is not None else _read_ahead_kb(machine, folders[0])
+    if kind == "btrfs":
+        top = None  # not its disk's; which of /sys/class/bdi/btrfs-* is its own, nobody tells
     found = _result(walk, read_ahead_kb=top)
     mapping = machine.text(f"{folders[0]}/dm/name") or ""
     return replace(found, block=_name(folders[0]), mapping=mapping)
@@ -280,8 +282,10 @@ def read_disk(machine: Machine, folder: str) -> tuple[DiskFacts, str]:
 
 
 def _media(machine: Machine, folder: str, name: str, model: str) -> tuple[Media, str]:
-    if name.startswith(("zram", "ram", "pmem")):
+    if name.startswith(("zram", "ram")):
         return Media.MEMORY, ""
+    if name.startswith("pmem"):  # it keeps its bytes without power, and is as fast as flash
+        return Media.FLASH, ""
     if name.startswith(("nbd", "rbd", "drbd")) or re.search(r"/(session|rport-)\d", folder):
         return Media.NETWORK, ""
     if _transports(machine, folder) & {"tcp", "rdma", "fc"}:

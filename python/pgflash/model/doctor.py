@@ -80,6 +80,8 @@ class HostSettings:
     reserved_ports: str | None = None
     huge_page_bytes: int | None = None
     huge_pages: int | None = None
+    #: Those that no process uses or has reserved.
+    huge_pages_free: int | None = None
     #: The word in brackets: always, madvise, never; "" if it is not known.
     transparent_huge_pages: str = ""
     #: Size of /dev/shm.

@@ -19,11 +19,21 @@ class Standbys:
     #: Those that are connected; None: this role may not see them.
     connected: int | None
 
+    @property
+    def is_flushed(self) -> bool:
+        """Whether a commit waits for a synchronous standby's disk, if there is one."""
+        return self.commit in _FLUSHED
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it depends on what this role may not see."""
+        return bool(self.names.strip()) and self.is_flushed and self.connected is None
+
     def why_alone(self) -> str:
         """Return why a commit may be on this machine only when it is acknowledged, or ""."""
         if not self.names.strip():
             return "there is no synchronous standby (synchronous_standby_names is empty)"
-        if self.commit not in _FLUSHED:
+        if not self.is_flushed:
             return f"commits do not wait for a standby's disk (synchronous_commit is {self.commit})"
         if self.connected is None:
             return "this role may not see whether a synchronous standby is connected"

@@ -98,6 +98,7 @@ HOST = HostSettings(
     reserved_ports="",
     huge_page_bytes=2 * 2**20,
     huge_pages=2200,
+    huge_pages_free=50,
     transparent_huge_pages="madvise",
     shm_bytes=8 * GB,
     limits=LIMITS,
@@ -150,7 +151,13 @@ SERVER = ServerSettings(
     checkpoints=Checkpoints(timed=100, requested=5, since_s=30_000, wal_bytes_s=2**20),
     remote_sessions=3,
 )
-CACHE_DEVICE = replace(DEVICE, name="nvme1n1p1", mount_point="/flash", parts=("cache",))
+CACHE_DEVICE = replace(
+    DEVICE,
+    name="nvme1n1p1",
+    mount_point="/flash",
+    parts=("cache",),
+    disks=(replace(DISK, name="nvme1n1"),),
+)
 CACHE = CacheFacts(
     cache={
         "mode": "serve",
@@ -329,6 +336,9 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("cache-keep", cache(keep_blocks=500), Outcome.NOTE, "pgflash_cache_policy"),
     ("cache-device", device(parts=("data", "cache", "wal", "temp")), Outcome.WARNING,
      "pgflash.cache_file"),
+    # Two partitions of a disk.
+    ("cache-device", replace(SOUND, devices=(DEVICE, replace(CACHE_DEVICE, disks=(DISK,)))),
+     Outcome.WARNING, "pgflash.cache_file"),
     ("snapshots", replace(SOUND, snapshot_age_s=4000), Outcome.WARNING, "pgflash snapshot"),
     ("alignment", device(alignment_bytes=512), Outcome.WARNING, "1MiB"),
     ("alignment", device(alignment_bytes=4096), Outcome.NOTE, "1MiB"),
@@ -379,6 +389,9 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
      "--volume"),
     ("lasting", device(media=Media.NETWORK, file_system="nfs4", mount_options=("soft", "noatime")),
      Outcome.CRITICAL, "hard"),
+    ("lasting",
+     device(media=Media.NETWORK, file_system="nfs", mount_options=("softerr", "noatime")),
+     Outcome.CRITICAL, "hard"),
     ("swappiness", sysctl("vm.swappiness", 60), Outcome.NOTE, "sysctl -w vm.swappiness=1"),
     ("swappiness", sysctl("vm.swappiness", 0), Outcome.NOTE, "sysctl -w vm.swappiness=1"),
     # 10 % of 16 GB is 1.6 GB; of 256 GB it is 25.6 GB.
@@ -396,6 +409,8 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("dirty-writeback", sysctl("vm.dirty_writeback_centisecs", 1500), Outcome.NOTE,
      "vm.dirty_writeback_centisecs=500"),
     ("shared-buffers", small_buffers(), Outcome.NOTE, "shared_buffers = '4096MB'"),
+    # It stays in huge pages: 3968 MB more of them, less the 50 that are free.
+    ("shared-buffers", small_buffers(), Outcome.NOTE, "vm.nr_hugepages=4134"),
     ("shared-buffers", server(shared_buffers=str(8 * GB // 8192)), Outcome.NOTE,
      "shared_buffers = '4096MB'"),
     # A container's quarter is that of its own memory.
@@ -413,7 +428,11 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
      "net.ipv4.ip_local_reserved_ports=5432"),
     ("max-wal-size", checkpoints(), Outcome.WARNING, "max_wal_size = '12GB'"),
     ("max-wal-size", checkpoints(timed=200), Outcome.NOTE, "max_wal_size = '12GB'"),
-    ("huge-pages", server(huge_pages_status="off"), Outcome.NOTE, "vm.nr_hugepages=4350"),
+    # It needs 2150 more than the 2200 that there are, of which 50 are free.
+    ("huge-pages", server(huge_pages_status="off"), Outcome.NOTE, "vm.nr_hugepages=4300"),
+    ("huge-pages", replace(server(huge_pages_status="off"),
+                           host=replace(HOST, huge_pages_free=2200)), Outcome.NOTE,
+     "ALTER SYSTEM SET huge_pages"),
     ("huge-pages", server(huge_pages_status="off", shared_memory_size="20000"), Outcome.WARNING,
      "huge_pages = try"),
     ("huge-pages", server(17, huge_pages_status=None, huge_pages="off"), Outcome.NOTE, "nr_huge"),
@@ -430,7 +449,11 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("remove-ipc", host(postmaster_uid=1000), Outcome.WARNING, "RemoveIPC=no"),
     ("open-files", limited("Max open files", 999), Outcome.NOTE, "LimitNOFILE=65536"),
     ("stack-limit", limited("Max stack size", 2 * 2**20), Outcome.WARNING, "LimitSTACK=8388608"),
-    ("stack-limit", server(max_stack_depth="1024"), Outcome.NOTE, "LimitSTACK=8388608"),
+    ("stack-limit", server(max_stack_depth="1024"), Outcome.NOTE, "max_stack_depth = '2MB'"),
+    ("stack-limit",
+     replace(server(max_stack_depth="1024"),
+             host=replace(HOST, limits={**LIMITS, "Max stack size": 2 * 2**20})),
+     Outcome.NOTE, "LimitSTACK=8388608"),
     ("file-max", sysctl("fs.file-max", 100_000), Outcome.NOTE, "fs.file-max=6815744"),
     ("processes", limited("Max processes", 100), Outcome.WARNING, "LimitNPROC=16384"),
     ("aio-max-nr", sysctl("fs.aio-max-nr", 4000), Outcome.WARNING, "fs.aio-max-nr=1048576"),
@@ -523,6 +546,11 @@ UNKNOWN: list[tuple[str, DoctorFacts]] = [
     ("queue-depth", disk(queue_requests=None)),
     ("read-ahead", device(read_ahead_bytes=None)),
     ("over-provisioning", device(parts=("cache",), free_bytes=None)),
+    # A mirror of two has one half of its disks' size.
+    (
+        "over-provisioning",
+        device(parts=("cache",), free_bytes=40 * GB, disks=(DISK, replace(DISK, name="nvme9n1"))),
+    ),
     ("swappiness", host(sysctls={})),
     ("dirty-background", host(memory_bytes=None)),
     ("dirty-ratio", host(sysctls={})),
@@ -542,6 +570,7 @@ UNKNOWN: list[tuple[str, DoctorFacts]] = [
     ("pcie-link", disk(link=None)),
     ("drive-wear", disk(wear=None)),
     ("ephemeral-drive", on_lost_drive(None)),
+    ("ephemeral-drive", on_lost_drive(replace(KEPT, connected=None))),
     ("dirty-expire", host(sysctls={})),
     ("dirty-writeback", host(sysctls={})),
     ("shared-buffers", server(shared_buffers=None)),
@@ -619,6 +648,11 @@ def test_a_server_can_be_started_after_what_is_advised_against_overcommitment(
         small_buffers(huge_pages="on"),
         small_buffers(shared_memory_type="sysv"),
         replace(small_buffers(), host=replace(HOST, available_bytes=GB)),
+        # It uses huge pages, perhaps, and there is no room for as many as it would need.
+        replace(
+            small_buffers(huge_pages_status="unknown"),
+            host=replace(HOST, huge_pages_free=0, available_bytes=3968 * 2**20),
+        ),
     ],
 )
 def test_more_shared_buffers_are_advised_only_where_the_server_starts_with_them(
@@ -645,9 +679,57 @@ def test_wal_takes_half_of_the_free_space_at_most(
     )
 
 
-def test_a_few_checkpoints_on_request_are_backups_and_people() -> None:
-    few = checkpoints(timed=0, requested=9)
-    assert of(few, "max-wal-size")[0].outcome is Outcome.GOOD
+@pytest.mark.parametrize(
+    "facts",
+    [
+        checkpoints(timed=0, requested=9),
+        # 90 of 100, and WAL reached its limit of 1 GB / 1.9 nine times: 0.8 MB/s in 6000 s.
+        checkpoints(wal_bytes_s=0.8 * 2**20),
+    ],
+)
+def test_checkpoints_on_request_without_much_wal_are_backups_and_people(
+    facts: DoctorFacts,
+) -> None:
+    assert of(facts, "max-wal-size")[0].outcome is Outcome.GOOD
+
+
+def test_huge_pages_are_for_the_shared_buffers_that_are_advised() -> None:
+    """Without room for them nothing is reserved: nobody could use what the kernel finds."""
+    facts = small_buffers(huge_pages_status="off")
+    (one,) = of(facts, "huge-pages")
+    # As many as the server says for 128 MB, and 3968 MB more, less the 50 that are free.
+    assert one.commands[0] == f"sysctl -w vm.nr_hugepages={2200 + 2150 + 1984 - 50}"
+    assert of(facts, "shared-buffers")[0].commands[0].startswith("ALTER SYSTEM")
+    scarce = replace(HOST, available_bytes=4 * GB)
+    (one,) = of(replace(server(huge_pages_status="off"), host=scarce), "huge-pages")
+    assert one.commands == ()
+    assert "no room for huge pages now" in one.reason
+
+
+def test_a_standbys_settings_that_confirm_commits_already_stay() -> None:
+    def commands(standbys: Standbys) -> str:
+        return "\n".join(of(on_lost_drive(standbys), "ephemeral-drive")[0].commands)
+
+    none = commands(replace(KEPT, names="", commit="remote_apply"))
+    assert "without one every commit then waits" in none.splitlines()[0]
+    assert "synchronous_commit" not in none
+    away = commands(replace(KEPT, names="FIRST 1 (a, b)", connected=0))
+    assert "ALTER SYSTEM" not in away
+    assert away.startswith("-- start a standby that synchronous_standby_names includes")
+    assert "standby_names" not in commands(replace(KEPT, commit="local"))
+
+
+def test_a_standbys_tablespaces_are_altered_on_its_primary() -> None:
+    standby = replace(KEPT, is_standby=True)
+    for options, command in (
+        ({}, "ALTER SYSTEM SET random_page_cost = 1.1;"),
+        ({"random_page_cost": "4"}, "-- on the primary: ALTER TABLESPACE"),
+    ):
+        spaces = (TablespaceSettings(name="pg_default", options=options),)
+        settings = {**SERVER.settings, "random_page_cost": "4"}
+        own = replace(SERVER, settings=settings, standbys=standby, tablespaces=spaces)
+        (one,) = of(replace(SOUND, server=own), "random-page-cost")
+        assert one.commands[0].startswith(command)
 
 
 @pytest.mark.parametrize("reserved", ["5432", "80,5000-6000", "5430-5432"])
@@ -757,7 +839,8 @@ def fake(tmp_path: Path) -> FakeMachine:
 
 def test_the_machines_settings_are_read_from_its_files(fake: FakeMachine) -> None:
     fake.write("proc/meminfo", "MemTotal:  1024 kB\nSwapTotal: 0 kB\nHugepagesize: 2048 kB\n"
-               "HugePages_Total:      12\nHugePages_Free:        5")  # fmt: skip
+               "HugePages_Total:      12\nHugePages_Free:        5\n"
+               "HugePages_Rsvd:        2")  # fmt: skip
     fake.write("proc/sys/vm/swappiness", "60")
     fake.write("proc/sys/fs/aio-max-nr", "65536")
     fake.write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never")
@@ -777,6 +860,7 @@ def test_the_machines_settings_are_read_from_its_files(fake: FakeMachine) -> Non
         sysctls={"vm.swappiness": 60, "fs.aio-max-nr": 65536},
         huge_page_bytes=2048 * 1024,
         huge_pages=12,
+        huge_pages_free=3,
         transparent_huge_pages="madvise",
         shm_bytes=64,
         limits={"Max processes": UNLIMITED, "Max open files": 1024},

@@ -144,6 +144,7 @@ def test_nvme_with_multipath_is_flash_and_over_a_network_it_is_not(fake: FakeMac
         ("sdc", "pci/host0/rport-0:0-1/target0:0:1/0:0:1:0/block", "", Media.NETWORK, False),
         ("nbd0", "virtual/block", "", Media.NETWORK, False),
         ("zram0", "virtual/block", "", Media.MEMORY, False),
+        ("pmem0", "platform/ndbus0/region0/namespace0.0/block", "", Media.FLASH, False),
         ("mmcblk0", "platform/mmc0/block", "", Media.FLASH, False),
     ],
 )
@@ -194,12 +195,16 @@ def test_btrfs_is_found_by_its_source_and_its_other_devices_by_sys(fake: FakeMac
     (fake.root / "dev/mapper/vg-pg").symlink_to("../dm-1")
     fake.mount("0:45", "/", "btrfs", "/dev/mapper/vg-pg", super_options="rw,subvol=/root")
     fake.mount("0:45", "/pg", "btrfs", "/dev/mapper/vg-pg", super_options="rw,subvol=/pg")
-    fake.write("sys/class/bdi/0:45/read_ahead_kb", "4096")
+    fake.write("sys/class/bdi/btrfs-1/read_ahead_kb", "4096")
+    fake.write("sys/class/block/dm-1/queue/read_ahead_kb", "128")
     # Two subvolumes are one file system, whose space is there once.
     (found,) = devices(fake, "/pg/data", "/var/log")
     assert found.parts == ("/pg/data", "/var/log")
     assert sorted(one.name for one in found.disks) == ["dm-1", "sdb"]
-    assert (found.read_ahead_bytes, found.name) == (4096 * 1024, "vg-pg")
+    assert found.name == "vg-pg"
+    # It does not read ahead as its disks do.
+    assert found.read_ahead_bytes is None
+    assert "read_ahead_bytes" in found.unknown
 
 
 @pytest.mark.parametrize(

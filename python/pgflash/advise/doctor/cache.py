@@ -283,14 +283,18 @@ def same_device(facts: DoctorFacts) -> Iterator[Diagnosis]:
     for device in facts.devices:
         if "cache" not in device.parts:
             continue
-        if "data" not in device.parts:
+        data = facts.device_of("data")
+        shared = {disk.name for disk in device.disks} & {
+            disk.name for disk in (data.disks if data is not None else ())
+        }
+        if "data" not in device.parts and not shared:
             yield good("cache-device", device.name, "It holds the cache, and not the data.")
             continue
         yield found(
             "cache-device",
             Outcome.WARNING,
             device.name,
-            "Cache and data are on the same device.",
+            f"Cache and data are on the same {f'disk, {min(shared)}' if shared else 'device'}.",
             reason="A block from flash takes as long as one from disk, and both wait in one queue.",
             source=f"{_GUIDE}, What it does",
             commands=("-- name a file on another device in pgflash.cache_file, then restart",),

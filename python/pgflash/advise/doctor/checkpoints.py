@@ -30,14 +30,17 @@ def max_wal_size(facts: DoctorFacts) -> Iterator[Diagnosis]:
         yield unknown(rule, SERVER, "It counts no checkpoints of its own, or they may not be seen.")
         return
     all_of_them = seen.timed + seen.requested
-    share = seen.requested / all_of_them if all_of_them else 0.0
+    # Others are those of base backups, of people and of CREATE DATABASE.
+    by_wal = min(seen.requested, seen.wal_bytes_s * seen.since_s / _full_bytes(facts, now))
+    share = by_wal / all_of_them if all_of_them else 0.0
+    requested = seen.requested / all_of_them if all_of_them else 0.0
     hours = seen.since_s / 3600
     sentence = (
-        f"In {duration(seen.since_s)} {percent(share)} of the checkpoints were requested, "
-        f"{figure(seen.requested / hours)} an hour; WAL grew by {size(seen.wal_bytes_s)}/s, "
-        f"max_wal_size is {size(now)}."
+        f"In {duration(seen.since_s)} {percent(requested)} of the "
+        f"checkpoints were requested, {figure(seen.requested / hours)} an hour; WAL grew by "
+        f"{size(seen.wal_bytes_s)}/s, max_wal_size is {size(now)}."
     )
-    if seen.requested < REQUESTED_MIN or share < REQUESTED_SHARE:
+    if by_wal < REQUESTED_MIN or share < REQUESTED_SHARE:
         yield good(rule, SERVER, sentence)
         return
     wanted = _wanted(facts, seen, now)
@@ -61,18 +64,22 @@ def max_wal_size(facts: DoctorFacts) -> Iterator[Diagnosis]:
 def _wanted(facts: DoctorFacts, seen: Checkpoints, now: int) -> int | None:
     """Return a size in GB of 2^30 bytes, as settings have them, if there is room for it.
 
-    A checkpoint is requested after max_wal_size / (1 + checkpoint_completion_target) of WAL.  The
-    rate is a mean, and busy hours have twice of it.
+    The rate is a mean, and busy hours have twice of it.
     """
     device = facts.device_of("wal")
     timeout_s = facts.server.number("checkpoint_timeout") or 300
-    target = facts.server.number("checkpoint_completion_target") or 0.9
     if device is None or device.free_bytes is None:
         return None
-    needed = max(2 * now, 2 * seen.wal_bytes_s * timeout_s * (1 + target))
+    needed = max(2 * now, 2 * seen.wal_bytes_s * timeout_s * now / _full_bytes(facts, now))
     most = now + ROOM_SHARE * device.free_bytes
     wanted = min(math.ceil(needed / GB), math.floor(most / GB))
     return wanted if wanted * GB > now else None
+
+
+def _full_bytes(facts: DoctorFacts, max_wal_size: int) -> float:
+    """Return after how much WAL a checkpoint is requested (CalculateCheckpointSegments())."""
+    target = facts.server.number("checkpoint_completion_target") or 0.9
+    return max_wal_size / (1 + target)
 
 
 CHECKPOINT_RULES: tuple[Rule, ...] = (max_wal_size,)

@@ -18,6 +18,7 @@ from pgflash.advise.doctor.rules import (
 )
 from pgflash.model.device import DiskFacts, Media
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
+from pgflash.model.standbys import Standbys
 from pgflash.model.words import listed, percent
 
 _KEEPS = "write through"
@@ -177,7 +178,7 @@ def ephemeral(facts: DoctorFacts) -> Iterator[Diagnosis]:
         sentence = (
             f"It is empty after a stop of the machine ({device.ephemeral}), and holds {parts}."
         )
-        if standbys is None:
+        if standbys is None or standbys.is_hidden:
             yield unknown(rule, where(device), f"{sentence} Whether a standby has it is not known.")
         elif standbys.is_standby:
             yield good(
@@ -201,11 +202,23 @@ def ephemeral(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 "without its WAL the server cannot start, and has to be restored from a backup.",
                 source=postgres("Log-Shipping Standby Servers, Synchronous Replication"),
                 commands=(
-                    "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)';",
-                    "ALTER SYSTEM SET synchronous_commit = 'on'; SELECT pg_reload_conf();",
+                    *_confirm_commits(standbys),
                     "# without a standby, move it to a drive that lasts: pgflash place wal --help",
                 ),
             )
+
+
+def _confirm_commits(standbys: Standbys) -> Iterator[str]:
+    """Yield the commands after which a standby confirms commits; settings that suffice stay."""
+    if not standbys.names.strip():
+        yield "-- with a standby only: without one every commit then waits for ever"
+        yield "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)';"
+    elif not standbys.connected:
+        yield "-- start a standby that synchronous_standby_names includes"
+    if not standbys.is_flushed:
+        yield "ALTER SYSTEM SET synchronous_commit = 'on';"
+    if not standbys.names.strip() or not standbys.is_flushed:
+        yield "SELECT pg_reload_conf();"
 
 
 DRIVE_RULES: tuple[Rule, ...] = (write_cache, sectors, link, wear, ephemeral)

@@ -58,11 +58,12 @@ def set_read_ahead(device: DeviceFacts, kilobytes: int) -> tuple[str, ...]:
     if device.mapping:
         which = f'ENV{{DM_NAME}}=="{_plain(device.mapping)}"'
         return _set_block(device.kernel_name, which, attribute, value)
-    # A partition reads ahead as its disk does.
+    # A partition reads ahead as its disk does, or as its array.
     for disk in device.disks:
-        if device.kernel_name.startswith(disk.name):
+        if re.fullmatch(rf"{re.escape(disk.name)}(p?\d+)?", device.kernel_name):
             return set_disk(disk, attribute, value)
-    return _set_block(device.kernel_name, f'KERNEL=="{device.kernel_name}"', attribute, value)
+    whole = re.sub(r"(?<=\d)p\d+$", "", device.kernel_name)
+    return _set_block(whole, f'KERNEL=="{whole}"', attribute, value)
 
 
 def _set_block(name: str, which: str, attribute: str, value: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ instead.
 
 from collections.abc import Iterator
 
-from pgflash.advise.doctor.lasting import set_limit, set_option, set_sysctl
+from pgflash.advise.doctor.lasting import set_limit, set_option, set_parameter, set_sysctl
 from pgflash.advise.doctor.rules import (
     KERNEL_FS,
     MACHINE,
@@ -216,10 +216,15 @@ def stack(facts: DoctorFacts) -> Iterator[Diagnosis]:
     sentence = f"The server's stack may have {said}, max_stack_depth is {size(depth)}."
     if depth + STACK_SPARE_BYTES > limit:
         outcome = Outcome.WARNING
+        commands = set_limit(host, "stack", max(STACK_BYTES, 2 * depth))
         reason = "A query that is nested deeply enough ends the process rather than in an error; "
         reason += "then all sessions end, and the server recovers."
     elif depth < STACK_DEPTH_BYTES:
         outcome = Outcome.NOTE
+        if limit >= STACK_DEPTH_BYTES + STACK_SPARE_BYTES:  # it was set, not taken from the limit
+            commands = set_parameter("max_stack_depth", "'2MB'")
+        else:
+            commands = set_limit(host, "stack", STACK_BYTES)
         reason = "Long expressions and nested functions fail that work elsewhere: the server takes "
         reason += "2 MB by itself if its limit allows it."
     else:
@@ -232,7 +237,7 @@ def stack(facts: DoctorFacts) -> Iterator[Diagnosis]:
         sentence,
         reason=reason,
         source=f"{SANDISK_SYSTEM} (stack); {postgres('Resource Consumption, max_stack_depth')}",
-        commands=set_limit(host, "stack", max(STACK_BYTES, 2 * depth)),
+        commands=commands,
     )
 
 

@@ -75,16 +75,13 @@ def swappiness(facts: DoctorFacts) -> Iterator[Diagnosis]:
 def shared_buffers(facts: DoctorFacts) -> Iterator[Diagnosis]:
     """Check which part of memory is the server's own cache."""
     host, rule = host_of(facts), "shared-buffers"
-    now = facts.server.size_bytes("shared_buffers")
-    limits = [one for one in (host.memory_bytes, host.memory_limit_bytes) if one]
-    if now is None or not limits:
+    now, memory = facts.server.size_bytes("shared_buffers"), _memory_bytes(host)
+    if now is None or memory is None:
         yield unknown(rule, SERVER, "shared_buffers or the machine's memory may not be seen.")
         return
-    memory = min(limits)
     whose = "the machine's" if memory == host.memory_bytes else "its control group's"
     sentence = f"shared_buffers is {size(now)}, {percent(now / memory)} of {whose} memory."
-    small = memory >= BUFFERS_FROM_MEMORY_BYTES and now < BUFFERS_SHARE_MIN * memory
-    if not small and now <= BUFFERS_SHARE_MAX * memory:
+    if not _is_small(now, memory) and not _is_large(now, memory):
         yield good(rule, SERVER, sentence)
         return
     yield found(
@@ -94,30 +91,77 @@ def shared_buffers(facts: DoctorFacts) -> Iterator[Diagnosis]:
         sentence,
         reason="If the machine has no other duties, a quarter is where to begin: a block found "
         "here is asked of neither the kernel nor flash. Measure before and after: pgflash compare."
-        if small
+        if _is_small(now, memory)
         else "More than 40 % is seldom better: what it holds is often in the kernel's page cache, "
         "too, and sessions, sorts and that cache need memory as well. Measure before and after: "
         "pgflash compare.",
         source=postgres("Resource Consumption, shared_buffers"),
-        commands=_set_buffers(facts, now, int(BUFFERS_SHARE * memory)),
+        commands=_set_buffers(facts),
     )
 
 
-def _set_buffers(facts: DoctorFacts, now: int, wanted: int) -> tuple[str, ...]:
-    """Return commands if the server can be started after them.
+def _memory_bytes(host: HostSettings) -> int | None:
+    """Return the memory that the server may use."""
+    return min(filter(None, (host.memory_bytes, host.memory_limit_bytes)), default=None)
+
+
+def _is_small(now: int, memory: int) -> bool:
+    return memory >= BUFFERS_FROM_MEMORY_BYTES and now < BUFFERS_SHARE_MIN * memory
+
+
+def _is_large(now: int, memory: int) -> bool:
+    return now > BUFFERS_SHARE_MAX * memory
+
+
+def _more_buffers(facts: DoctorFacts) -> int:
+    """Return by how many bytes shared_buffers should grow, or shrink; 0 if it may stay.
 
     With more of it the server does not start if huge pages are required, the kernel does not
     overcommit, or System V memory is limited, unless those are changed first.
     """
-    host, more = host_of(facts), wanted - now
+    host, server = host_of(facts), facts.server
+    now, memory = server.size_bytes("shared_buffers"), _memory_bytes(host)
+    if now is None or memory is None or not (_is_small(now, memory) or _is_large(now, memory)):
+        return 0
     demanding = (
-        facts.server.settings.get("huge_pages") == "on"
+        server.settings.get("huge_pages") == "on"
         or host.sysctls.get("vm.overcommit_memory") == 2
-        or facts.server.settings.get("shared_memory_type") == "sysv"
+        or server.settings.get("shared_memory_type") == "sysv"
     )
-    if more > 0 and (demanding or more > (host.available_bytes or 0)):
+    more = int(BUFFERS_SHARE * memory) - now
+    return 0 if more > 0 and (demanding or more > (host.available_bytes or 0)) else more
+
+
+def _set_buffers(facts: DoctorFacts) -> tuple[str, ...]:
+    """Return commands if the server can be started after them, in huge pages as before."""
+    more = _more_buffers(facts)
+    if more == 0:
         return ()
-    return set_parameter("shared_buffers", f"'{wanted // 2**20}MB'", restart=True)
+    now = facts.server.size_bytes("shared_buffers") or 0
+    pages: tuple[str, ...] | None = ()
+    if more > 0 and _uses_huge_pages(facts) is not False:
+        pages = _more_huge_pages(host_of(facts), more)
+    if pages is None:
+        return ()
+    megabytes = (now + more) // 2**20
+    return (*pages, *set_parameter("shared_buffers", f"'{megabytes}MB'", restart=True))
+
+
+def _more_huge_pages(host: HostSettings, wanted_bytes: int) -> tuple[str, ...] | None:
+    """Return commands after which so much is free in huge pages; None if memory has no room.
+
+    Where the kernel finds too little it makes fewer pages, which nobody can use then.
+    """
+    page = _huge_page_bytes(host)
+    missing = max(-(-wanted_bytes // page) - (host.huge_pages_free or 0), 0)
+    if missing * page > (host.available_bytes or 0):
+        return None
+    now = host.sysctls.get("vm.nr_hugepages") or 0
+    return set_sysctl("vm.nr_hugepages", now + missing) if missing else ()
+
+
+def _huge_page_bytes(host: HostSettings) -> int:
+    return host.huge_page_bytes or 2 * 2**20
 
 
 def huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
@@ -139,21 +183,26 @@ def huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
     if used is None:
         yield unknown(rule, SERVER, "Whether shared memory is in huge pages is not known.")
         return
-    needed = int(server.number("shared_memory_size_in_huge_pages") or 0)
-    page = host.huge_page_bytes or 2 * 2**20
-    needed = needed if needed > 0 else -(-shared // page)
+    # The server knows the number exactly, but for the shared_buffers that it has now.
+    needed = int(server.number("shared_memory_size_in_huge_pages") or 0) * _huge_page_bytes(host)
+    needed = (needed if needed > 0 else shared) + _more_buffers(facts)
+    pages = _more_huge_pages(host, needed)
     yield found(
         rule,
         Outcome.WARNING if shared >= 8 * HUGE_PAGES_FROM_BYTES else Outcome.NOTE,
         SERVER,
         f"{size(shared)} of shared memory are in pages of 4 kB.",
         reason="Every session has tables of its own for those pages, 8 bytes for each page it has "
-        "touched, and the processor looks them up more often.",
-        source=postgres("Managing Kernel Resources, Linux Huge Pages"),
-        commands=(
-            *set_sysctl("vm.nr_hugepages", needed + (host.sysctls.get("vm.nr_hugepages") or 0)),
-            *set_parameter("huge_pages", "try", restart=True),
+        "touched, and the processor looks them up more often."
+        + (
+            " Memory has no room for huge pages now: they are best reserved when it starts."
+            if pages is None
+            else ""
         ),
+        source=postgres("Managing Kernel Resources, Linux Huge Pages"),
+        commands=()
+        if pages is None
+        else (*pages, *set_parameter("huge_pages", "try", restart=True)),
     )
 
 

@@ -25,6 +25,7 @@ from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
 
 _NO_BARRIER = frozenset({"nobarrier", "barrier=0", "barrier=none"})
 _NFS = frozenset({"nfs", "nfs4"})
+_SOFT = frozenset({"soft", "softerr"})
 _EXT = frozenset({"ext3", "ext4"})
 
 
@@ -148,16 +149,16 @@ def keeps(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 source="Docker documentation, Use the OverlayFS storage driver",
                 commands=("docker run --volume pgdata:/var/lib/postgresql/data ...",),
             )
-        elif device.file_system in _NFS and "soft" in device.mount_options:
+        elif device.file_system in _NFS and (soft := _SOFT & set(device.mount_options)):
             yield found(
                 rule,
                 Outcome.CRITICAL,
                 subject,
-                "It is NFS, mounted with soft.",
+                f"It is NFS, mounted with {min(soft)}.",
                 reason="Where the other side does not answer in time a write fails, and is lost.",
                 source=postgres("Creating a Database Cluster, File Systems, NFS"),
                 commands=(
-                    "# write hard instead of soft where it is mounted (/etc/fstab); stop the "
+                    "# write hard instead where it is mounted (/etc/fstab); stop the "
                     "server, unmount, mount",
                 ),
             )

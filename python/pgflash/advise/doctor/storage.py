@@ -198,12 +198,21 @@ def spare(facts: DoctorFacts) -> Iterator[Diagnosis]:
         if device.size_bytes is None or device.free_bytes is None or not sizes or None in sizes:
             yield unknown(rule, subject, "How much of the cache's device is in use is not known.")
             continue
-        whole = sum(one for one in sizes if one is not None)
-        # Space outside any file system is free, too; other uses of the disk are not visible.
+        # Space outside any file system is free, too; other uses of the disk are not visible, nor
+        # is what several disks hold twice.
+        whole = (sizes[0] if len(sizes) == 1 else None) or device.size_bytes
         spare_bytes = device.free_bytes + max(whole - device.size_bytes, 0)
         if spare_bytes >= SPARE_SHARE * whole:
             yield good(
                 rule, subject, f"{percent(spare_bytes / whole)} of the cache's device is unused."
+            )
+            continue
+        if len(sizes) > 1:
+            yield unknown(
+                rule,
+                subject,
+                f"{percent(spare_bytes / whole)} of the cache's file system is unused. How much of "
+                f"its {len(sizes)} disks is outside of it is not known.",
             )
             continue
         shrink = int((SPARE_SHARE * whole - spare_bytes) / 2**20) + 1

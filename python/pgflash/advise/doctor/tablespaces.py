@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 
+from pgflash.advise.doctor.lasting import set_parameter
 from pgflash.advise.doctor.rules import Rule, found, good, is_fast, postgres, unknown
 from pgflash.model.device import DeviceFacts
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome, TablespaceSettings
@@ -35,7 +36,7 @@ def random_page_cost(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 reason="That is a disk's. It keeps the planner from indexes where they would be "
                 "faster.",
                 source=postgres("Query Planning, random_page_cost (1.1 for solid-state drives)"),
-                commands=_alter(space, "random_page_cost", FLASH_COST),
+                commands=_alter(facts, space, "random_page_cost", FLASH_COST),
             )
         elif not fast and cost < DISK_COST_MIN:
             yield found(
@@ -46,7 +47,7 @@ def random_page_cost(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 reason="That is flash's. It leads the planner to nested loops that read at random, "
                 "which take minutes there. It is right if nearly all is in memory or in the cache.",
                 source=postgres("Query Planning, random_page_cost"),
-                commands=_alter(space, "random_page_cost", DISK_COST),
+                commands=_alter(facts, space, "random_page_cost", DISK_COST),
             )
         else:
             yield good(rule, space.name, f"random_page_cost {cost:g} fits its device.")
@@ -69,7 +70,7 @@ def effective_io_concurrency(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 reason="Flash serves hundreds at once; a bitmap scan that asks for one waits for "
                 "each.",
                 source=postgres("Resource Consumption, effective_io_concurrency"),
-                commands=_alter(space, "effective_io_concurrency", FLASH_CONCURRENCY),
+                commands=_alter(facts, space, "effective_io_concurrency", FLASH_CONCURRENCY),
             )
         elif not fast and value < disks:
             yield found(
@@ -79,7 +80,7 @@ def effective_io_concurrency(facts: DoctorFacts) -> Iterator[Diagnosis]:
                 f"It is on {disks} disks, of which {value:g} read at once is asked.",
                 reason="Then one of them works for a scan, and the others wait.",
                 source=postgres("Resource Consumption, effective_io_concurrency"),
-                commands=_alter(space, "effective_io_concurrency", disks),
+                commands=_alter(facts, space, "effective_io_concurrency", disks),
             )
         else:
             yield good(rule, space.name, f"effective_io_concurrency {value:g} fits its device.")
@@ -112,9 +113,18 @@ def _why(space: TablespaceSettings, device: DeviceFacts | None) -> str:
     return f"What it is made of is not known: {why}."
 
 
-def _alter(space: TablespaceSettings, name: str, value: float) -> tuple[str, ...]:
+def _alter(
+    facts: DoctorFacts, space: TablespaceSettings, name: str, value: float
+) -> tuple[str, ...]:
     quoted = '"' + space.name.replace('"', '""') + '"'
-    return (f"ALTER TABLESPACE {quoted} SET ({name} = {value:g});",)
+    command = f"ALTER TABLESPACE {quoted} SET ({name} = {value:g});"
+    standbys = facts.server.standbys
+    if standbys is None or not standbys.is_standby:
+        return (command,)
+    # A tablespace has the same parameters on all members; without them the server's count.
+    if name in space.options:
+        return (f"-- on the primary: {command}",)
+    return set_parameter(name, f"{value:g}")
 
 
 TABLESPACE_RULES: tuple[Rule, ...] = (random_page_cost, effective_io_concurrency)

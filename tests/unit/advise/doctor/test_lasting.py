@@ -152,3 +152,21 @@ def test_a_limit_is_set_where_the_server_gets_its_limits_from(root: Path) -> Non
     (kept,) = (root / "etc/security/limits.d").iterdir()
     assert kept.read_text() == "postgres - stack 8192\n"  # limits.conf(5) has kB
     assert "--ulimit" in set_limit(replace(HOST, container="Docker"), "nproc", 1)[0]
+
+
+def test_a_partition_reads_ahead_as_its_disk_or_array_does() -> None:
+    def path(kernel_name: str, *disks: str) -> str:
+        device = DeviceFacts(
+            name=kernel_name,
+            mount_point="/pg",
+            kernel_name=kernel_name,
+            disks=tuple(DiskFacts(name=name, media=Media.FLASH) for name in disks),
+        )
+        return set_read_ahead(device, 1024)[0].partition("/sys/block/")[2].partition("/")[0]
+
+    assert path("sda1", "sda") == "sda"
+    assert path("nvme0n1p2", "nvme0n1") == "nvme0n1"
+    assert path("md0p1", "sda", "sdb") == "md0"
+    assert path("md127", "sda", "sdb") == "md127"
+    # Not the disk whose name is the beginning of another's.
+    assert path("sdaa1", "sda", "sdaa") == "sdaa"
