@@ -95,8 +95,12 @@ def test_flash_that_is_lost_with_the_machine_takes_wal_only_beside_a_standby() -
     found = advise(WORK, replace(lost, database_bytes=10 * GB, shared_buffers_bytes=GB))
     assert any("and nothing else" in note for note in found.notes)
     assert {one.name for one in found.approaches if one.fits} == {"flash-cache"}
-    kept = replace(lost, alone="")
-    assert any("only while a synchronous standby" in note for note in advise(WORK, kept).notes)
+    kept = replace(lost, alone="", database_bytes=10 * GB, shared_buffers_bytes=GB)
+    found = advise(WORK, kept)
+    assert any("only while a synchronous standby" in note for note in found.notes)
+    # What pgflash place moves there beside a standby, and nothing else.
+    fitting = {one.name for one in found.approaches if one.fits}
+    assert fitting == {"flash-cache", "wal-on-flash", "wal-and-cache"}
     assert not any("empty after a stop" in note for note in advise(WORK).notes)
 
 
@@ -414,6 +418,13 @@ def test_a_plan_moves_the_chosen_objects_and_the_wal_last() -> None:
     assert (MoveKind.INDEX, "public.stock_pkey", "fast") in kinds
     assert sum(move.bytes for move in plan.moves) <= 0.15 * GB
     assert plan.system_identifier == "7"
+
+
+def test_a_plan_leaves_a_wal_that_is_on_flash_already() -> None:
+    known = Situation(sizes=SIZES, on_flash=frozenset({"wal"}))
+    words = {"approach": "hot-objects", "tablespace": "fast", "folder": "", "system_identifier": ""}
+    plan = plan_of(advise(WORK, known), made_at=NOW, **words)
+    assert {move.kind for move in plan.moves} == {MoveKind.TABLE, MoveKind.INDEX}
 
 
 def test_everything_is_moved_by_database() -> None:

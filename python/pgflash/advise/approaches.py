@@ -24,8 +24,10 @@ GAIN_MIN = 1.10
 #: Share of the best way's gain: a way that reaches it with less flash is preferred.
 NEARLY = 0.8
 _TEMP_MIN = 0.01
-#: The ways that put nothing on flash which a server cannot do without.
+#: The ways that put nothing on flash which a server cannot do without, and those that put only its
+#: WAL there, whose commits a synchronous standby may have.
 _MAY_BE_LOST = frozenset({"flash-cache", "temp-on-flash"})
+_WAL_MAY_BE_LOST = frozenset({"wal-on-flash", "wal-and-cache"})
 
 _NO_PRICE = Price(drives=0, raid=Raid.NONE, unit_price=0.0)
 
@@ -215,7 +217,8 @@ def _judged(
     model: Model, known: Situation, target: Target, needed: float | None, said: str
 ) -> ApproachAdvice:
     found = model.predict(target)
-    lost = bool(known.ephemeral and known.alone) and target.name not in _MAY_BE_LOST
+    may_be_lost = _MAY_BE_LOST if known.alone else _MAY_BE_LOST | _WAL_MAY_BE_LOST
+    lost = bool(known.ephemeral) and target.name not in may_be_lost
     short = needed is not None and known.flash_bytes is not None and needed > known.flash_bytes
     if short:
         said += f"; needs {size(needed or 0)} of flash, {size(known.flash_bytes or 0)} are free"
@@ -281,8 +284,9 @@ def _notes(work: Work, known: Situation, choice: Choice) -> list[str]:
         )
     elif known.ephemeral:
         notes.append(
-            f"The flash is empty after a stop of the machine ({known.ephemeral}). WAL and data are "
-            "safe there only while a synchronous standby confirms commits."
+            f"The flash is empty after a stop of the machine ({known.ephemeral}). WAL is safe "
+            "there only while a synchronous standby confirms commits, and pgflash place puts no "
+            "data there."
         )
     if work.standby_s:
         notes.append(

@@ -58,7 +58,9 @@ def _moves(advice: Advice, way: ApproachAdvice, *, tablespace: str, folder: str)
         yield from _data_moves(advice, way, _need_tablespace(way, tablespace))
     if way.name in _CACHE:
         yield from (_keep(one) for one in advice.objects if one.verdict == "keep")
-    if way.name in _WAL or way.name == "archive-on-flash":
+    # A WAL that is on flash already is not offered to be put there.
+    wal = way.name in _WAL and any(one.name == "wal-on-flash" for one in advice.approaches)
+    if wal or way.name == "archive-on-flash":
         yield from _folder_moves(way, folder)
 
 

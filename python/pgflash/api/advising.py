@@ -21,6 +21,7 @@ from pgflash.model.awr import AwrReport
 from pgflash.model.device import DeviceFacts, Media
 from pgflash.model.plan import MoveState, Plan
 from pgflash.model.prices import price_of
+from pgflash.place.files import usable_bytes
 from pgflash.place.journal import read_plan, write_plan
 from pgflash.session import connect
 from pgflash.standbys import read_standbys
@@ -126,7 +127,9 @@ def server_situation(
     known = Situation(
         flash_bytes=flash_bytes
         if flash_bytes is not None
-        else (fast.free_bytes if fast is not None else None),
+        else None
+        if fast is None or fast.free_bytes is None
+        else usable_bytes(fast.free_bytes),
         sizes=room.sizes,
         database_bytes=room.database_bytes,
         shared_buffers_bytes=room.shared_buffers_bytes,

@@ -72,6 +72,11 @@ def free_bytes(path: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
+def usable_bytes(free: int) -> int:
+    """Return how much need_room() lets be put into so much free space."""
+    return max(int((free - SPARE_BYTES) / (1 + SPARE_SHARE)), 0)
+
+
 def need_room(path: Path, wanted_bytes: int, what: str) -> None:
     """Refuse unless there is room for it, and some to spare."""
     free = free_bytes(path)

@@ -189,6 +189,15 @@ def test_room_is_asked_for_with_some_to_spare(
         files.need_room(tmp_path / "not" / "there", wanted, "it")
 
 
+def test_what_is_usable_is_what_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for free in (10 << 30, 100 << 20):
+        monkeypatch.setattr(files, "free_bytes", lambda _path, free=free: free)
+        files.need_room(tmp_path, files.usable_bytes(free), "it")
+        with pytest.raises(PlaceError, match="it needs"):
+            files.need_room(tmp_path, files.usable_bytes(free) + 2, "it")
+    assert files.usable_bytes(1 << 20) == 0
+
+
 def test_a_link_does_not_hide_that_a_folder_is_inside(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to("data")
