@@ -300,7 +300,13 @@ store(const char *schema, const StoredHead *head)
 	number = load_channel_store(schema, head, &blocks);
 	pg_atomic_write_u64(&shared->blocks, blocks);
 	if (number != 0)
+	{
 		pg_atomic_write_u64(&shared->seen, number);
+
+		/* Loaded once more already, if what was stored is not complete. */
+		if (pg_atomic_read_u64(&shared->again) != 0)
+			pg_atomic_write_u64(&shared->again, number);
+	}
 	ereport(DEBUG1,
 	        (errmsg_internal("pgflash: the stored list of cached blocks %s",
 	                         number != 0 ? "was written" : "was not written")));

@@ -33,7 +33,6 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "port/atomics.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
@@ -44,7 +43,6 @@
 #include "policy/relation_policy.h"
 #include "server/outside.h"
 #include "server/rights.h"
-#include "server/shmem.h"
 #include "server/visits.h"
 
 #define WOKEN_S_MAX  5
@@ -78,49 +76,16 @@ typedef enum Visit
 	VISIT_DONE
 } Visit;
 
-/* The number of files without a place that was last logged. */
-static pg_atomic_uint32 *unplaced_reported;
-
-/* ---- shared memory ------------------------------------------------------- */
-
-static size_t
-shared_size_bytes(void)
-{
-	return sizeof(*unplaced_reported);
-}
-
-static void
-start_shared(void *memory)
-{
-	unplaced_reported = memory;
-	pg_atomic_init_u32(unplaced_reported, 0);
-}
-
 /* ---- the visitor --------------------------------------------------------- */
 
-/* Report files that cannot be distinguished whenever their number changes. */
-static void
-report_unplaced(uint32 unplaced)
-{
-	if (pg_atomic_exchange_u32(unplaced_reported, unplaced) != unplaced &&
-	    unplaced > 0)
-		ereport(WARNING,
-		        (errmsg("pgflash: %u files have no cache policy, since too "
-		                "many have one",
-		                unplaced),
-		         errdetail("A cache of this size can tell %u files apart.",
-		                   bridge_cache_policy_limit()),
-		         errhint("Set pgflash.cache_size to more.")));
-}
+/* The number of files of this database that cannot be distinguished. */
+static uint32 unplaced_here;
 
 static Visit
 carry_out(Oid table)
 {
-	uint32 unplaced;
-
-	if (!policy_plan_apply(policy_plan(table), &unplaced))
+	if (!policy_plan_apply(policy_plan(table), &unplaced_here))
 		return VISIT_FAILED;
-	report_unplaced(unplaced);
 	return OidIsValid(table) ? VISIT_DONE : VISIT_STRANGER;
 }
 
@@ -162,7 +127,8 @@ work(void)
 	rights_back(before);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	visits_answer((VisitAnswer){ .word = (uint32) result });
+	visits_answer(
+		(VisitAnswer){ .word = (uint32) result, .number = unplaced_here });
 }
 
 void
@@ -179,6 +145,7 @@ typedef struct Known
 	int64 visited_ms;
 	int64 next_ms;
 	int failures; /* in a row */
+	uint32 unplaced;
 	bool listed;
 	bool woken;    /* ... while a visitor was there */
 	bool answered; /* it was looked at or visited at least once */
@@ -199,6 +166,7 @@ know(Oid database)
 		entry->next_ms = visits_clock_ms();
 		entry->answered = false;
 		entry->failures = 0;
+		entry->unplaced = 0;
 		entry->woken = false;
 	}
 	entry->listed = true;
@@ -412,6 +380,24 @@ wake(Known *entry)
 		entry->next_ms = Min(entry->next_ms, soon_ms);
 }
 
+/*
+ * Report files that cannot be distinguished when there are more than before.
+ * Rewritten ones may find room.
+ */
+static void
+report_unplaced(Known *entry, uint32 count)
+{
+	if (count > entry->unplaced)
+		ereport(WARNING,
+		        (errmsg("pgflash: %u files of database %u have no cache "
+		                "policy, since too many have one",
+		                count, entry->database),
+		         errdetail("A cache of this size can tell %u files apart.",
+		                   bridge_cache_policy_limit()),
+		         errhint("Set pgflash.cache_size to more.")));
+	entry->unplaced = count == 0 ? 0 : Max(count, entry->unplaced);
+}
+
 /* Take the answers of visitors that are done. */
 static void
 take_answers(void)
@@ -425,6 +411,8 @@ take_answers(void)
 
 		if (entry == NULL)
 			continue;
+		if (answer.word != VISIT_FAILED)
+			report_unplaced(entry, (uint32) answer.number);
 		conclude(entry, (Visit) answer.word);
 		if (entry->woken)
 			wake(entry);
@@ -514,11 +502,6 @@ pgflash_policy_launcher_main(Datum argument)
 void
 policy_worker_register(void)
 {
-	static const SharedPart part = { .name = "pgflash policies",
-		                             .size_bytes = shared_size_bytes,
-		                             .start = start_shared };
-
-	shmem_add(&part);
 	policy_wake_install();
 	visits_register_launcher("pgflash policies",
 	                         "pgflash_policy_launcher_main");

@@ -6,6 +6,7 @@ for all else.
 """
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -197,6 +198,47 @@ def test_a_cache_that_is_off_stores_policies_for_later(own: CachedServer) -> Non
     with own.server.connect() as connection:
         assert comes_into_force(connection, "t", "none")
         assert comes_into_force(connection, "t_pkey", "keep", table="t")
+
+
+def test_files_without_a_policy_are_logged_again_only_when_there_are_more(
+    own: CachedServer,
+) -> None:
+    """Whatever other databases have, and however often this one is visited."""
+    own.server.stop()
+    own.server.configure({"pgflash.cache_file": "", "log_min_messages": "debug1"})
+    own.start()
+    with own.server.connect("second") as connection:
+        connection.execute("create table p (id int) partition by list (id)")
+        connection.execute(
+            "do $$ begin for i in 1 .. 300 loop"
+            " execute format('create table p%s partition of p for values in (%s)', i, i);"
+            " end loop; end $$"
+        )
+        set_policy(connection, "p", "keep")
+        row = connection.execute("select oid from pg_database where datname = 'second'").fetchone()
+    assert row is not None
+    own.server.stop()
+    # The smallest table of policies has 256 places.
+    own.server.configure({"pgflash.cache_file": str(own.cache_file), "pgflash.cache_size": "64MB"})
+    own.start()
+
+    def said() -> list[int]:
+        """Return the numbers of files in the warnings."""
+        found = re.findall(rf"(\d+) files of database {row[0]} have no", own.server.log_text())
+        return [int(number) for number in found]
+
+    def visits() -> int:
+        words = 'starting background worker process "pgflash policies of database'
+        return own.server.log_text().count(words)
+
+    assert eventually(lambda: len(said()) == 1)
+    for _ in range(3):
+        for database in ("postgres", "second"):
+            before = visits()
+            with own.server.connect(database) as connection:
+                connection.execute("vacuum full t")
+            assert eventually(lambda before=before: visits() != before)
+    assert said() == sorted(set(said()))
 
 
 @pytest.mark.extension
