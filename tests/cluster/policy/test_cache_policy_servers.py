@@ -232,12 +232,15 @@ def test_files_without_a_policy_are_logged_again_only_when_there_are_more(
         return own.server.log_text().count(words)
 
     assert eventually(lambda: len(said()) == 1)
-    for _ in range(3):
-        for database in ("postgres", "second"):
-            before = visits()
-            with own.server.connect(database) as connection:
-                connection.execute("vacuum full t")
-            assert eventually(lambda before=before: visits() != before)
+
+    def have_visited(database: str) -> None:
+        before = visits()
+        with own.server.connect(database) as connection:
+            connection.execute("vacuum full t")
+        assert eventually(lambda: visits() != before)
+
+    for database in 3 * ("postgres", "second"):
+        have_visited(database)
     assert said() == sorted(set(said()))
 
 
