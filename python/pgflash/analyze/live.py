@@ -4,6 +4,7 @@
 A counter that is smaller than before started over: its whole value was counted since.  What
 PostgreSQL counts by database is compared by database: a sum over all of them falls if one is
 dropped or reset, though no other started over.  No rate is negative, and none spans a restart.
+What the earlier reading lacks, as a snapshot may lack a section, is unknown and not zero.
 
 Quantiles are computed from ranges, each twice as wide as the one before.  Within a range, requests
 are assumed to be spread evenly over its logarithm, so a quantile may be off by a factor of two at
@@ -45,11 +46,11 @@ def sample(before: Reading, after: Reading, *, number: int) -> Sample | None:
         (before.flows, after.flows),
         *((was.flows, now.flows) for was, now in databases),
     ]:
-        for name, flow in now_flows.items():
+        for name, flow in now_flows.items() if was_flows else ():
             more = _flow(was_flows.get(name, Flow()), flow)
             flows[name] = _sum(flows.get(name, Flow()), more)
     latency = {}
-    for name, counts in after.latencies.items():
+    for name, counts in after.latencies.items() if before.latencies else ():
         found = quantiles(between(before.latencies.get(name, {}), counts))
         if found is not None:
             latency[name] = found
@@ -97,12 +98,10 @@ def _sum(one: Flow, other: Flow) -> Flow:
 
 
 def _databases(before: Reading, after: Reading) -> Iterator[tuple[DatabaseCounts, DatabaseCounts]]:
-    """Yield the earlier and the later counts of each database; a new one began at zero.
-
-    An earlier reading of no database at all is a snapshot that lacks them: then nothing is known.
-    """
+    """Yield the earlier and the later counts of each database; a new one began at zero."""
     for oid, now in after.databases.items() if before.databases else ():
-        yield before.databases.get(oid, DatabaseCounts()), now
+        new = DatabaseCounts(flows=dict.fromkeys(now.flows, Flow()))
+        yield before.databases.get(oid, new), now
 
 
 def _sessions(reading: Reading) -> dict[str, float] | None:
@@ -139,7 +138,7 @@ def _commit_ms(after: Reading, commits: float, elapsed_s: float) -> float | None
 
 
 def _cache(before: Reading, after: Reading, elapsed_s: float) -> CacheSecond | None:
-    if not after.cache:
+    if not before.cache or not after.cache:
         return None
 
     def rate(*names: str) -> float:

@@ -273,9 +273,10 @@ _KEEP = "pgflash baseline keep NAME --from 10:00 --to 11:00"
 def heads_around(
     heads: Sequence[SnapshotHead], begin: datetime, end: datetime, *, store: str = ""
 ) -> tuple[SnapshotHead, SnapshotHead]:
-    """Return the last snapshot at or before BEGIN and the first one at or after END.
+    """Return the last snapshot at or before BEGIN and the first later one at or after END.
 
-    If none was taken after END, the second one is the last of all.
+    If none was taken after END, the second one is the last of all.  A snapshot is later than those
+    before it even if the server's clock was set back.
     """
     find_head(heads, "last", store=store)  # or there is none
     before = [head for head in heads if head.taken_at <= begin]
@@ -286,10 +287,10 @@ def heads_around(
             hint=_LIST_HINT,
         )
     first = before[-1]
-    last = next((head for head in heads if head.taken_at >= end), heads[-1])
-    if last.id == first.id:
+    later = heads[heads.index(first) + 1 :]
+    if not later:
         raise SnapshotError(
             f"no snapshot has been taken since {print_moment(first.taken_at)}",
             hint="Take one, such as with 'pgflash snapshot', or wait for the next one.",
         )
-    return first, last
+    return first, next((head for head in later if head.taken_at >= end), later[-1])

@@ -81,6 +81,28 @@ def test_what_nobody_looked_at_is_not_zero() -> None:
     assert blind.events == ()
 
 
+def test_what_an_earlier_snapshot_lacks_is_not_counted_as_if_it_had_been_zero() -> None:
+    lacks = replace(FIRST, flows={}, latencies={}, cache={})
+    found = sample(lacks, SECOND, number=1)
+    assert found is not None
+    assert (found.requests_s, found.latency, found.cache) == ({}, {}, None)
+    assert found.commits_s == 50.0
+
+    def with_temp(reading: Reading, calls: int | None, *, oid: str = "5") -> Reading:
+        flows = {} if calls is None else {"temp": Flow(calls=calls)}
+        return replace(reading, flows={}, databases={oid: DatabaseCounts(flows=flows)})
+
+    for before, requests in (
+        (with_temp(FIRST, 900), {"temp": 50.0}),
+        (with_temp(FIRST, None), {}),
+        # A database that was made between began at zero.
+        (with_temp(FIRST, 5, oid="6"), {"temp": 500.0}),
+    ):
+        found = sample(before, with_temp(SECOND, 1000), number=1)
+        assert found is not None
+        assert found.requests_s == requests
+
+
 def test_the_events_with_most_are_kept() -> None:
     waits = tuple(
         WaitTime(wait_class="User I/O", event=f"IO:{n}", seconds=float(n)) for n in range(100)

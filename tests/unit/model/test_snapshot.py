@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """People name snapshots by id or by place."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -105,6 +106,15 @@ def at(minutes: float) -> datetime:
 def test_the_snapshots_around_a_range(begin: float, end: float, found: tuple[int, int]) -> None:
     first, last = heads_around(HEADS, at(begin), at(end))
     assert (first.id, last.id) == found
+
+
+def test_the_second_snapshot_is_later_though_the_clock_was_set_back() -> None:
+    # Taken at 12:10, 12:40, and after the clock was set back at 12:15 and 12:30.
+    times = {1: 10, 2: 40, 3: 15, 4: 30}
+    heads = [replace(HEADS[0], id=one, taken_at=at(minute)) for one, minute in times.items()]
+    for begin, end, found in ((16, 35, (3, 4)), (12, 35, (1, 2)), (16, 20, (3, 4))):
+        first, last = heads_around(heads, at(begin), at(end))
+        assert (first.id, last.id) == found
 
 
 @pytest.mark.parametrize(
