@@ -281,6 +281,12 @@ released(void *of)
 {
 	Statement *statement = of;
 
+	/*
+	 * The process ends, and whoever aborts the transaction came before leave():
+	 * a temporary table does.  Steps must end while their sums are there.
+	 */
+	if (shmem_exit_inprogress)
+		leave(0, (Datum) 0);
 	dlist_delete(&statement->node);
 	if (statement->wanted)
 		count(&statement->key, &statement->sums, statement->shown);

@@ -218,14 +218,19 @@ def read_by_all(connection: psycopg.Connection[Any]) -> int:
     return int(one(connection, query))
 
 
+@pytest.mark.parametrize("first", ["select 1", "create temporary table mine (i int)"])
 @pytest.mark.parametrize("fault", ["", "STATEMENT_FATAL"])
 def test_a_statement_whose_session_is_terminated_is_counted(
     cluster: ClusterFactory,
     pgflash_install: PgInstall,
     broken_install: Callable[[str], PgInstall],
     fault: str,
+    first: str,
 ) -> None:
-    """It is the one that somebody looks for: it was so slow that it was ended."""
+    """It is the one that somebody looks for: it was so slow that it was ended.
+
+    A temporary table has the transaction aborted, and its memory released, before all else.
+    """
     install = broken_install(fault) if fault else pgflash_install
     server = statements_server(cluster, install, {})
     with session(server) as observer:
@@ -237,6 +242,7 @@ def test_a_statement_whose_session_is_terminated_is_counted(
         ):
             observer.execute("select pgflash_statements_reset()")
             worker = session(server)
+            worker.execute(first)
             pid = worker.info.backend_pid
             with ThreadPoolExecutor(1) as pool:
                 ended = pool.submit(worker.execute, asleep)
