@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.api import plan_restart_by
 from pgflash.model.plan import Move, MoveKind, MoveState, Plan, PlanError
 from pgflash.place import PlaceError, apply_plan, files, undo_plan
 from pgflash.place.control import ServerProcess, Startup
@@ -200,6 +201,22 @@ def test_a_server_that_does_not_start_gets_its_wal_back(placed: PlacedServer, ro
     record = read_plan(move.path).records[0]
     assert record.state is MoveState.FAILED
     assert placed.wal_folder == placed.data / "pg_wal"
+    rows.add()
+    move.go_back()
+    rows.add()
+
+
+def test_a_server_that_is_down_is_started_by_the_command_that_is_given_since(
+    placed: PlacedServer, rows: Rows
+) -> None:
+    move = plan_move(placed, "mistyped", options=placed.restart_commands("false"))
+    rows.add()
+    move.fails_with("start")
+    assert not placed.answers
+    move.fails_with("start")
+    right = plan_restart_by(read_plan(move.path), **placed.restart_commands())
+    write_plan(move.path, right)
+    move.go()
     rows.add()
     move.go_back()
     rows.add()

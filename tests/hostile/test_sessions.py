@@ -150,6 +150,7 @@ def look_at_details(page: Served) -> None:
         for focus in FOCUSES:
             answer = page.ask(f"/?{times}&{focus}")
             assert answer.code == 200, answer.text
+            assert ("Size at its last VACUUM" in answer.text) == focus.startswith("relation")
     assert page.ask("/blocking").code == 200
 
 

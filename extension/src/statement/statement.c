@@ -282,8 +282,9 @@ released(void *of)
 	Statement *statement = of;
 
 	/*
-	 * The process ends, and whoever aborts the transaction came before leave():
-	 * a temporary table does.  Steps must end while their sums are there.
+	 * The process ends, and the callback of temporary tables aborts the
+	 * transaction before leave() is called.  Steps must end while their sums
+	 * are there.
 	 */
 	if (shmem_exit_inprogress)
 		leave(0, (Datum) 0);

@@ -131,9 +131,9 @@ def plan_commands(plan: Plan) -> tuple[tuple[str, str], ...]:
     for move, record in zip(plan.moves, plan.records, strict=True):
         startup = Startup.from_json(noted) if (noted := record.notes.get("startup")) else None
         for what in ("stop", "start"):
-            commands = {move.options.get(f"{what}_command", "")}
-            commands |= {getattr(startup, f"{what}_command")} if startup else set()
-            found += [(what, one) for one in commands if one]
+            noted = getattr(startup, f"{what}_command") if startup else ""
+            if command := move.options.get(f"{what}_command") or noted:
+                found.append((what, command))
         if move.kind is MoveKind.ARCHIVE and (command := move.options.get("command")):
             found.append(("archive", command))
     return tuple(dict.fromkeys(found))

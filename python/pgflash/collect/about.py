@@ -46,7 +46,7 @@ select description from pg_catalog.pg_wait_events where type || ':'::text || nam
 """
 _RELATION = """
 select c.oid, c.relkind::text,
-       c.relpages * pg_catalog.current_setting('block_size')::float8, c.reltuples::float8,
+       c.relpages::float8 * pg_catalog.current_setting('block_size')::float8, c.reltuples::float8,
        t.seq_scan::float8, t.idx_scan::float8, t.n_dead_tup::float8,
        coalesce(t.last_vacuum, t.last_autovacuum)
   from pg_catalog.pg_class c left join pg_catalog.pg_stat_all_tables t on t.relid = c.oid
@@ -68,6 +68,14 @@ _KINDS = {
     "r": "table", "i": "index", "t": "TOAST table", "m": "materialized view", "S": "sequence",
     "p": "partitioned table", "I": "partitioned index",
 }  # fmt: skip
+
+#: What cannot be the name of a relation: quotes that do not end, too many dots, another database.
+_NO_NAME = (
+    psycopg.DataError,
+    psycopg.errors.FeatureNotSupported,
+    psycopg.errors.InvalidName,
+    psycopg.errors.SyntaxError,
+)
 
 Facts = list[tuple[str, str]]
 
@@ -205,7 +213,7 @@ class _Reader:
         """Return a relation's properties, its cached blocks, and the sessions that lock it."""
         try:
             row = self._one(_RELATION, name)
-        except psycopg.Error:  # no name of a relation
+        except _NO_NAME:
             row = None
         if row is None:
             return About(note=f"No relation of this name is in database {self._server.database}.")

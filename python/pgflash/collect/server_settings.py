@@ -14,6 +14,7 @@ _NAMES = [
     "data_directory",
     "dynamic_shared_memory_type",
     "effective_io_concurrency",
+    "huge_page_size",
     "huge_pages",
     "huge_pages_status",
     "io_max_workers",

@@ -269,6 +269,7 @@ class Collector:
                     again_s = now_s + LOOK_AGAIN_S
                     if reader.look_again():
                         self._introduce(reader.server)
+                        before = None  # other views count from another beginning
                 next_s = max(next_s + self._pace_s(), now_s)
                 if self._wakes_before(next_s, connection):
                     next_s = time.monotonic()

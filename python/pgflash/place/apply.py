@@ -34,6 +34,7 @@ from pgflash.place.objects import RelationMover
 from pgflash.place.options import check_options
 from pgflash.place.planner import expanded
 from pgflash.place.relations import TABLE_KINDS, find_relation, indexes_of
+from pgflash.place.tablespaces import find_tablespace
 from pgflash.place.temp import TempMover
 from pgflash.place.wal import WalMover
 from pgflash.session import connect, parse_dsn
@@ -114,6 +115,7 @@ def undo_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> Non
         with Cluster(dsn) as cluster:
             _adopt(journal, cluster)
             each = _Each(journal, dsn, cluster, undo=True)
+            each.note_moved_along()
             each.ask(_TO_UNDO, lambda _index, mover: mover.here())
             _refuse_lost_places(each, cluster)
             if not room_is_there:
@@ -249,6 +251,16 @@ class _Each:
 
     def _mover(self, index: int) -> Mover:
         return mover_of(self.journal.plan, index, self._dsn, self._cluster, undo=self._undo)
+
+    def note_moved_along(self) -> None:
+        """Count indexes as begun that pg_repack took along before their own moves were made."""
+        for index in self.of({MoveState.PLANNED}):
+            move, record = self.journal.plan.moves[index], self.journal.plan.records[index]
+            if move.kind is MoveKind.INDEX and record.was:
+                with contextlib.suppress(GoneError):
+                    here = self._mover(index).here()
+                    if here == find_tablespace(self._cluster, move.to) != record.was:
+                        self.journal.put(index, replace(record, state=MoveState.DOING))
 
     def note_place(self, index: int, mover: Mover) -> None:
         """Write down where an object is before anything moves: pg_repack takes indexes along."""

@@ -27,6 +27,7 @@ WalMover decides; WalFolders works on the files, as their owner.
 import contextlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -276,7 +277,13 @@ class WalMover:
                 "stopped",
                 hint="Find out what changed that, and start the server yourself.",
             )
-        return startup
+        # Those that were given since count: with the noted ones it may not have started.
+        options = self._move.options
+        return replace(
+            startup,
+            stop_command=options.get("stop_command", startup.stop_command),
+            start_command=options.get("start_command", startup.start_command),
+        )
 
     def _move_to(self, target: Path, steps: Steps) -> None:
         """Copy, stop, copy the rest, switch; then finish."""

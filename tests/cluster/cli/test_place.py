@@ -8,6 +8,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,11 +179,13 @@ def test_the_commands_of_a_plan_are_shown_before_anybody_agrees(
         assert f"Runs as {user} to start the server: start db\n" in text
         assert "standard input is not a terminal" in text
     noted = Startup(bindir="/b", config_directory="/d", start_command="start it otherwise")
-    plan = read_plan(path)
     record = Record(state=MoveState.DOING, notes={"startup": noted.to_json()})
-    write_plan(path, plan.with_record(0, record))
-    text = said(capsys, 1, "plan", "apply", str(path), "--dsn", placed.dsn)
-    assert f"Runs as {user} to start the server: start it otherwise\n" in text
+    # Those of a server that was stopped, unless others are given since.
+    for given, start in ((options, "start db"), ({}, "start it otherwise")):
+        plan = replace(read_plan(path), moves=(replace(wal, options=given),))
+        write_plan(path, plan.with_record(0, record))
+        text = said(capsys, 1, "plan", "apply", str(path), "--dsn", placed.dsn)
+        assert re.findall("to start the server: (.*)", text) == [start]
 
 
 def test_a_server_that_a_killed_move_left_down_is_asked_for_and_started(

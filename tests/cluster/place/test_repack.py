@@ -18,9 +18,10 @@ import psycopg
 import pytest
 
 from pgflash.model.plan import Move, MoveKind, MoveState
-from pgflash.place import Cluster, PlaceError, look_at
+from pgflash.place import Cluster, PlaceError, Steps, look_at
 from pgflash.place.apply import mover_of
 from pgflash.place.journal import read_plan
+from pgflash.place.objects import RelationMover
 from pgflash_lab.postgres import PgInstall
 from support.cached import assert_indexes_whole
 from support.cluster import ClusterFactory, find_install
@@ -176,6 +177,40 @@ def test_an_undone_table_leaves_its_indexes_in_their_own_places(placed: PlacedSe
         placed.undo(path)
         back = dict(connection.execute(PLACES_OF_LARGE).fetchall())
         connection.execute("drop table large")
+    assert set(there.values()) == {"flash"}
+    assert back == {"large": "pg_default", "large_pkey": "pg_default", "large_few": "third"}
+
+
+def test_indexes_that_went_along_go_back_though_their_own_moves_were_not_begun(
+    placed: PlacedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that ended at another table, between a table and its indexes."""
+    go = RelationMover.go
+
+    def fail_at_small(mover: RelationMover, place: str, steps: Steps) -> None:
+        if mover._move.name == "public.small":
+            raise PlaceError("small cannot be locked")
+        go(mover, place, steps)
+
+    with placed.server.connect() as connection:
+        if "third" not in dict(tablespaces(connection)):
+            placed.tablespace("third")
+        connection.execute("create table large (id int primary key, few int)")
+        connection.execute("create index large_few on large (few) tablespace third")
+        connection.execute("create table small (id int)")
+        names = ("large_pkey", "large_few")
+        indexes = (Move(kind=MoveKind.INDEX, to="flash", name=name) for name in names)
+        path = placed.plan(move("large", indexes="no"), move("small"), *indexes, name="between")
+        with monkeypatch.context() as patch:
+            patch.setattr(RelationMover, "go", fail_at_small)
+            with pytest.raises(PlaceError, match="small cannot be locked"):
+                placed.apply(path)
+        states = [record.state for record in read_plan(path).records]
+        there = dict(connection.execute(PLACES_OF_LARGE).fetchall())
+        placed.undo(path)
+        back = dict(connection.execute(PLACES_OF_LARGE).fetchall())
+        connection.execute("drop table large, small")
+    assert states == [MoveState.DONE, MoveState.FAILED, MoveState.PLANNED, MoveState.PLANNED]
     assert set(there.values()) == {"flash"}
     assert back == {"large": "pg_default", "large_pkey": "pg_default", "large_few": "third"}
 

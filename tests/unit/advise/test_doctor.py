@@ -83,6 +83,7 @@ HOST = HostSettings(
         "vm.dirty_writeback_centisecs": 500,
         "vm.zone_reclaim_mode": 0,
         "vm.overcommit_memory": 2,
+        "vm.overcommit_ratio": 80,
         "vm.nr_hugepages": 2200,
         "kernel.shmmax": 2**63,
         "fs.aio-max-nr": 2**20,
@@ -145,6 +146,7 @@ SERVER = ServerSettings(
         "max_wal_size": "MB",
         "shared_buffers": "8kB",
         "shared_memory_size": "MB",
+        "huge_page_size": "kB",
         "pgflash.cache_size": "8kB",
     },
     tablespaces=(TablespaceSettings(name="pg_default"),),
@@ -409,8 +411,8 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("dirty-writeback", sysctl("vm.dirty_writeback_centisecs", 1500), Outcome.NOTE,
      "vm.dirty_writeback_centisecs=500"),
     ("shared-buffers", small_buffers(), Outcome.NOTE, "shared_buffers = '4096MB'"),
-    # It stays in huge pages: 3968 MB more of them, less the 50 that are free.
-    ("shared-buffers", small_buffers(), Outcome.NOTE, "vm.nr_hugepages=4134"),
+    # It stays in huge pages: 1.025 * 3968 MB and 64 MB more of them, less the 50 that are free.
+    ("shared-buffers", small_buffers(), Outcome.NOTE, "vm.nr_hugepages=4216"),
     ("shared-buffers", server(shared_buffers=str(8 * GB // 8192)), Outcome.NOTE,
      "shared_buffers = '4096MB'"),
     # A container's quarter is that of its own memory.
@@ -696,14 +698,30 @@ def test_checkpoints_on_request_without_much_wal_are_backups_and_people(
 def test_huge_pages_are_for_the_shared_buffers_that_are_advised() -> None:
     """Without room for them nothing is reserved: nobody could use what the kernel finds."""
     facts = small_buffers(huge_pages_status="off")
+    assert facts.host is not None
+    facts = replace(facts, host=replace(facts.host, available_bytes=12 * GB))
     (one,) = of(facts, "huge-pages")
-    # As many as the server says for 128 MB, and 3968 MB more, less the 50 that are free.
-    assert one.commands[0] == f"sysctl -w vm.nr_hugepages={2200 + 2150 + 1984 - 50}"
+    # As many as the server says for 128 MB, and for 3968 MB more, less the 50 that are free.
+    assert one.commands[0] == f"sysctl -w vm.nr_hugepages={2200 + 2150 + 2066 - 50}"
     assert of(facts, "shared-buffers")[0].commands[0].startswith("ALTER SYSTEM")
-    scarce = replace(HOST, available_bytes=4 * GB)
-    (one,) = of(replace(server(huge_pages_status="off"), host=scarce), "huge-pages")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        # 4.2 GB of 4.4 that are available: the rest would be too little for what runs.
+        replace(server(huge_pages_status="off"), host=replace(HOST, available_bytes=4500 * 2**20)),
+        # Without overcommitting, 80 % of what is left may be promised: 6.1 GB and swap.
+        replace(server(huge_pages_status="off"), host=replace(HOST, committed_bytes=7 * GB)),
+        server(huge_pages_status="off", huge_page_size=str(2**20)),
+    ],
+)
+def test_huge_pages_are_reserved_only_where_the_kernel_has_them(facts: DoctorFacts) -> None:
+    """It would make fewer, or none for the server, and nobody could use their memory."""
+    (one,) = of(facts, "huge-pages")
+    assert one.outcome is Outcome.NOTE
     assert one.commands == ()
-    assert "no room for huge pages now" in one.reason
+    assert "when the machine starts" in one.reason
 
 
 def test_a_standbys_settings_that_confirm_commits_already_stay() -> None:
@@ -716,19 +734,27 @@ def test_a_standbys_settings_that_confirm_commits_already_stay() -> None:
     away = commands(replace(KEPT, names="FIRST 1 (a, b)", connected=0))
     assert "ALTER SYSTEM" not in away
     assert away.startswith("-- start a standby that synchronous_standby_names includes")
-    assert "standby_names" not in commands(replace(KEPT, commit="local"))
+    for connected in (1, None):
+        local = commands(replace(KEPT, commit="local", connected=connected))
+        assert "standby_names" not in local
+        assert "synchronous_commit" in local
 
 
 def test_a_standbys_tablespaces_are_altered_on_its_primary() -> None:
     standby = replace(KEPT, is_standby=True)
-    for options, command in (
-        ({}, "ALTER SYSTEM SET random_page_cost = 1.1;"),
-        ({"random_page_cost": "4"}, "-- on the primary: ALTER TABLESPACE"),
+    primary = "-- on the primary, for all members: ALTER TABLESPACE"
+    other = TablespaceSettings(name="other")
+    for options, others, command in (
+        ({}, (), "ALTER SYSTEM SET random_page_cost = 1.1;"),
+        ({"random_page_cost": "4"}, (), primary),
+        # What is set for the server would be the other's, too.
+        ({}, (other,), primary),
     ):
-        spaces = (TablespaceSettings(name="pg_default", options=options),)
+        spaces = (TablespaceSettings(name="pg_default", options=options), *others)
         settings = {**SERVER.settings, "random_page_cost": "4"}
         own = replace(SERVER, settings=settings, standbys=standby, tablespaces=spaces)
-        (one,) = of(replace(SOUND, server=own), "random-page-cost")
+        one = of(replace(SOUND, server=own), "random-page-cost")[0]
+        assert one.subject == "pg_default"
         assert one.commands[0].startswith(command)
 
 

@@ -180,6 +180,31 @@ def test_memory_is_flat_over_hours() -> None:
     assert not collector._untold
 
 
+def test_nothing_is_subtracted_from_what_another_view_has_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The extension was created while the page was open: it has counted since the start."""
+    monkeypatch.setattr(collecting, "LOOK_AGAIN_S", 0)
+
+    class Created(Hours):
+        def look_again(self) -> bool:
+            return self.seconds == 3
+
+        def read(self) -> Reading:
+            reading = super().read()
+            names = ("disk",) if self.seconds <= 3 else ("disk", "page cache")
+            return replace(reading, flows={name: reading.flows[name] for name in names})
+
+    hours = Created()
+    collector = hours.collector()
+    told: list[tuple[Reading | None, Reading]] = []
+    monkeypatch.setattr(collector, "_publish", lambda *readings: told.append(readings))
+    drive(hours, collector, 6)
+    assert len(told) == 6
+    between = [set(before.flows) == set(after.flows) for before, after in told if before]
+    assert between == 4 * [True]
+
+
 def test_a_leak_would_be_found() -> None:
     """Where one reading a second is kept, it is kept for minutes only."""
     kept = []

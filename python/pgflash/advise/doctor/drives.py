@@ -213,7 +213,7 @@ def _confirm_commits(standbys: Standbys) -> Iterator[str]:
     if not standbys.names.strip():
         yield "-- with a standby only: without one every commit then waits for ever"
         yield "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)';"
-    elif not standbys.connected:
+    elif standbys.connected == 0:
         yield "-- start a standby that synchronous_standby_names includes"
     if not standbys.is_flushed:
         yield "ALTER SYSTEM SET synchronous_commit = 'on';"

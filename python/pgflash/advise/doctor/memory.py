@@ -31,11 +31,20 @@ SWAPPINESS_MAX = 10
 #: most, which leaves room for the kernel.
 OVERCOMMIT_RATIO = 80
 OVERCOMMIT_RATIO_MAX = 95
-#: The limit must exceed the memory that is promised now by this factor.
+#: The limit must exceed the memory that is promised now by this factor; that of a kernel that does
+#: not overcommit already, by the other.
 COMMIT_ROOM = 1.5
+COMMIT_SPARE = 1.1
 
 #: Below this, huge pages bring little.
 HUGE_PAGES_FROM_BYTES = 2**30
+
+#: By how much shared memory grows with shared_buffers at most, for descriptors, locks and look-up
+#: tables, and for what the server sizes by them: by postgres -C shared_memory_size, on 15 and 18.
+BUFFER_SHARE = 1.025
+BUFFERS_SPARE_BYTES = 64 * 2**20
+#: The share of the available memory that huge pages may take while the server still runs.
+AVAILABLE_SHARE = 0.9
 
 #: From a cache of this size on, huge pages make look-ups measurably faster (bench/README.md).
 CACHE_FROM_BYTES = 8 * 2**30
@@ -140,24 +149,50 @@ def _set_buffers(facts: DoctorFacts) -> tuple[str, ...]:
     now = facts.server.size_bytes("shared_buffers") or 0
     pages: tuple[str, ...] | None = ()
     if more > 0 and _uses_huge_pages(facts) is not False:
-        pages = _more_huge_pages(host_of(facts), more)
+        pages = _more_huge_pages(facts, _shared_bytes(more))
     if pages is None:
         return ()
     megabytes = (now + more) // 2**20
     return (*pages, *set_parameter("shared_buffers", f"'{megabytes}MB'", restart=True))
 
 
-def _more_huge_pages(host: HostSettings, wanted_bytes: int) -> tuple[str, ...] | None:
-    """Return commands after which so much is free in huge pages; None if memory has no room.
+def _shared_bytes(more: int) -> int:
+    """Return by how much shared memory grows with shared_buffers."""
+    return int(BUFFER_SHARE * more) + BUFFERS_SPARE_BYTES if more > 0 else more
 
-    Where the kernel finds too little it makes fewer pages, which nobody can use then.
+
+def _more_huge_pages(facts: DoctorFacts, wanted_bytes: int) -> tuple[str, ...] | None:
+    """Return commands after which so much is free in huge pages; None if none would do that now.
+
+    Where the kernel finds too little it makes fewer pages, which nobody can use then: shared memory
+    is in huge pages as a whole, or not at all.
     """
+    host = host_of(facts)
     page = _huge_page_bytes(host)
+    if facts.server.size_bytes("huge_page_size") not in (None, 0, page):
+        return None  # the setting of the kernel is about the pages of its own size
     missing = max(-(-wanted_bytes // page) - (host.huge_pages_free or 0), 0)
-    if missing * page > (host.available_bytes or 0):
+    room = AVAILABLE_SHARE * (host.available_bytes or 0)
+    if missing * page > room or not _may_promise(host, missing * page):
         return None
     now = host.sysctls.get("vm.nr_hugepages") or 0
     return set_sysctl("vm.nr_hugepages", now + missing) if missing else ()
+
+
+def _may_promise(host: HostSettings, reserved_bytes: int) -> bool:
+    """Tell whether the kernel may go on promising memory beside more huge pages.
+
+    One that does not overcommit promises a share of the rest; below what it has promised, no
+    process can be started (Linux documentation, filesystems/proc, CommitLimit).
+    """
+    if host.sysctls.get("vm.overcommit_memory") != 2 or host.sysctls.get("vm.overcommit_kbytes"):
+        return True
+    if host.memory_bytes is None or host.committed_bytes is None:
+        return False
+    in_huge_pages = (host.huge_pages or 0) * _huge_page_bytes(host) + reserved_bytes
+    ratio = (host.sysctls.get("vm.overcommit_ratio") or 0) / 100
+    limit = ratio * (host.memory_bytes - in_huge_pages) + (host.swap_bytes or 0)
+    return limit >= COMMIT_SPARE * host.committed_bytes
 
 
 def _huge_page_bytes(host: HostSettings) -> int:
@@ -185,8 +220,8 @@ def huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
         return
     # The server knows the number exactly, but for the shared_buffers that it has now.
     needed = int(server.number("shared_memory_size_in_huge_pages") or 0) * _huge_page_bytes(host)
-    needed = (needed if needed > 0 else shared) + _more_buffers(facts)
-    pages = _more_huge_pages(host, needed)
+    needed = (needed if needed > 0 else shared) + _shared_bytes(_more_buffers(facts))
+    pages = _more_huge_pages(facts, needed)
     yield found(
         rule,
         Outcome.WARNING if shared >= 8 * HUGE_PAGES_FROM_BYTES else Outcome.NOTE,
@@ -195,7 +230,8 @@ def huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
         reason="Every session has tables of its own for those pages, 8 bytes for each page it has "
         "touched, and the processor looks them up more often."
         + (
-            " Memory has no room for huge pages now: they are best reserved when it starts."
+            " Memory has no room for huge pages now, or those of huge_page_size have a setting of "
+            "their own: they are best reserved when the machine starts."
             if pages is None
             else ""
         ),
@@ -289,7 +325,7 @@ def _no_overcommit(host: HostSettings) -> tuple[str, ...]:
     """
     if host.memory_bytes is None or host.committed_bytes is None:
         return ()
-    in_huge_pages = (host.huge_pages or 0) * (host.huge_page_bytes or 0)
+    in_huge_pages = (host.huge_pages or 0) * _huge_page_bytes(host)
     wanted = COMMIT_ROOM * host.committed_bytes - (host.swap_bytes or 0)
     ratio = math.ceil(100 * wanted / max(host.memory_bytes - in_huge_pages, 1))
     if ratio > OVERCOMMIT_RATIO_MAX:

@@ -121,10 +121,11 @@ def _alter(
     standbys = facts.server.standbys
     if standbys is None or not standbys.is_standby:
         return (command,)
-    # A tablespace has the same parameters on all members; without them the server's count.
-    if name in space.options:
-        return (f"-- on the primary: {command}",)
-    return set_parameter(name, f"{value:g}")
+    # A tablespace has the same parameters on all members; without them the server's count, which
+    # is that of the only tablespace without them.
+    if [one for one in facts.server.tablespaces if name not in one.options] == [space]:
+        return set_parameter(name, f"{value:g}")
+    return (f"-- on the primary, for all members: {command}",)
 
 
 TABLESPACE_RULES: tuple[Rule, ...] = (random_page_cost, effective_io_concurrency)
