@@ -88,26 +88,41 @@ fc_budget_set(FcCache *cache, uint64_t bytes_per_day)
 	atomic_store(&budget->left, burst_of(bytes_per_day));
 }
 
+/* What has become due from one time to another. */
+static int64_t
+due(uint64_t bytes_per_day, uint64_t from_ns, uint64_t to_ns)
+{
+	return to_ns > from_ns
+	           ? (int64_t) share_of_day(bytes_per_day, to_ns - from_ns)
+	           : 0;
+}
+
+static int64_t
+poured(int64_t left, int64_t bytes, uint64_t bytes_per_day)
+{
+	int64_t burst = burst_of(bytes_per_day);
+
+	FC_ASSERT(bytes >= 0);
+	return left + bytes < burst ? left + bytes : burst;
+}
+
 /* Pour in what has become due. */
 static void
 pour(FcBudget *budget, uint64_t bytes_per_day)
 {
 	uint64_t now = fc_clock_ns();
 	uint64_t before = atomic_load(&budget->poured_ns);
-	uint64_t bytes =
-		now > before ? share_of_day(bytes_per_day, now - before) : 0;
-	int64_t burst = burst_of(bytes_per_day);
+	int64_t bytes = due(bytes_per_day, before, now);
 	int64_t left;
-	int64_t more;
 
 	FC_ASSERT(bytes_per_day > 0);
 	if (bytes < POUR_BYTES_MIN ||
 	    !atomic_compare_exchange_strong(&budget->poured_ns, &before, now))
 		return;
 	left = atomic_load(&budget->left);
-	do
-		more = left + (int64_t) bytes < burst ? left + (int64_t) bytes : burst;
-	while (!atomic_compare_exchange_weak(&budget->left, &left, more));
+	while (!atomic_compare_exchange_weak(&budget->left, &left,
+	                                     poured(left, bytes, bytes_per_day)))
+		continue;
 }
 
 bool
@@ -163,9 +178,12 @@ fc_budget_info(const FcCache *cache, FcBudgetInfo *out)
 	uint64_t hour = now / FC_HOUR_NS;
 	uint64_t known = (FC_BUDGET_HOURS - 1) * FC_HOUR_NS + now % FC_HOUR_NS;
 	uint64_t age = now - budget->begun_ns;
-	int64_t left = atomic_load(&budget->left);
+	uint64_t bytes_per_day = atomic_load(&budget->bytes_per_day);
+	int64_t bytes =
+		due(bytes_per_day, atomic_load(&budget->poured_ns), fc_clock_ns());
+	int64_t left = poured(atomic_load(&budget->left), bytes, bytes_per_day);
 
-	*out = (FcBudgetInfo){ .bytes_per_day = atomic_load(&budget->bytes_per_day),
+	*out = (FcBudgetInfo){ .bytes_per_day = bytes_per_day,
 		                   .day_ns = age < known ? age : known };
 	for (uint64_t ago = 0; ago < FC_BUDGET_HOURS; ago++)
 		out->day_bytes +=

@@ -125,12 +125,18 @@ fc_fill_load(FcCache *cache, const FcTicket *ticket, const void *page,
 	 * who compares them meanwhile would find a wrong block.  A change that
 	 * begins later makes the fill fail.
 	 */
-	if (fc_stamp_changing(cache->shared, ticket))
+	if (!fc_fill_may_load(cache, ticket))
 	{
 		fc_count(cache, FC_COUNT_insert_skip_modification, 1);
 		return FC_SKIP;
 	}
 	return fill_for(cache, ticket, page, (Fill){ .load = true, .heat = heat });
+}
+
+bool
+fc_fill_may_load(const FcCache *cache, const FcTicket *ticket)
+{
+	return !fc_stamp_changing(cache->shared, ticket);
 }
 
 bool

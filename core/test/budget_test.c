@@ -223,6 +223,8 @@ test_day(void)
 	OK(info.day_bytes == 50 * FC_BLOCK_SIZE &&
 	       info.day_ns == 23 * HOUR + 17 * MINUTE,
 	   "after 24 hours it is not");
+	OK(info.left_now_bytes == info.burst_bytes,
+	   "and what may be written at once is there, though nobody asked");
 	fc_test_now_ns += 48 * HOUR;
 	fc_budget_info(&rig.cache, &info);
 	OK(info.day_bytes == 0, "nor is the rest, days later");

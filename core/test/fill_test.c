@@ -156,6 +156,32 @@ test_changes(void)
 	rig_close(&rig);
 }
 
+/* Another block of the file is being written: a load can wait for that. */
+static void
+test_beside_a_change(void)
+{
+	FcFile writer;
+	FcTicket of_another;
+
+	/* Blocks in different sets, so that the change leaves the ticket valid. */
+	rig_open(&rig, 16 * SLOTS, 64);
+	other = entered(&rig, 200);
+	writer = other;
+	MUST(look(&rig, &other, 9) == FC_MISS);
+	of_another = ticket;
+	MUST(look(&rig, &other, 3) == FC_MISS && ticket.set != of_another.set);
+	page_make(&page, 200, 3, 1);
+	fc_change_begin(&rig.cache, &writer, 9, 1, &change);
+	OK(!fc_fill_may_load(&rig.cache, &ticket) &&
+	       fc_fill_load(&rig.cache, &ticket, &page, 3) == FC_SKIP,
+	   "nothing is loaded while a block of the file is being written");
+	fc_change_end(&rig.cache, &writer, &change);
+	OK(fc_fill_may_load(&rig.cache, &ticket) &&
+	       fc_fill_load(&rig.cache, &ticket, &page, 3) == FC_OK,
+	   "and then it is, with the same ticket");
+	rig_close(&rig);
+}
+
 int
 main(void)
 {
@@ -164,5 +190,6 @@ main(void)
 	test_spare();
 	test_queries_come_first();
 	test_changes();
+	test_beside_a_change();
 	return tap_done();
 }

@@ -374,6 +374,13 @@ extern FcStatus fc_fill(FcCache *cache, const FcTicket *ticket,
 extern FcStatus fc_fill_load(FcCache *cache, const FcTicket *ticket,
                              const void *page, unsigned heat);
 
+/*
+ * May fc_fill_load() take it now?  It does not while any block of the file's
+ * segment is being changed.  A hint.
+ */
+extern FC_MUST_CHECK bool fc_fill_may_load(const FcCache *cache,
+                                           const FcTicket *ticket);
+
 /* Would a fill with this ticket find a free way?  A hint. */
 extern FC_MUST_CHECK bool fc_fill_has_room(const FcCache *cache,
                                            const FcTicket *ticket);

@@ -275,7 +275,9 @@ bridge_load_fill(bool give_up, BridgeLoad *out)
 	{
 		FcRingInfo ring = fc_writer_ring_info(&runtime.cache);
 
-		if (!give_up && ring.used >= (ring.pages + 1) / 2)
+		if (!give_up &&
+		    (ring.used >= (ring.pages + 1) / 2 ||
+		     !fc_fill_may_load(&runtime.cache, &run.plan.ticket[run.filled])))
 			return false;
 		if (!give_up && fill_one(run.filled))
 			out->loaded++;

@@ -90,8 +90,9 @@ extern void bridge_load_read(int fd, const BridgeLoadRun *wanted, void *buffer,
                              BridgeLoad *out);
 
 /*
- * Put them into the cache.  False: the writer has no room for more now; call it
- * again after a moment, or give up, which refuses the rest.
+ * Put them into the cache.  False: the writer has no room for more now, or a
+ * block of the segment is being written; call it again after a moment, or give
+ * up, which refuses the rest.
  */
 extern bool bridge_load_fill(bool give_up, BridgeLoad *out);
 

@@ -293,14 +293,20 @@ by_name(const Parts *parts)
 	           : place_of(FILE_OTHER);
 }
 
-/* Say if the path names a tablespace's directory, by its real name. */
+/*
+ * Say if the path names a tablespace's directory by its real name, not by that
+ * of its link.
+ */
 static bool
 in_real_tablespace(const PathsRoot *root, const Parts *parts)
 {
+	uint32_t link;
+
 	for (unsigned i = 0; i < parts->count; i++)
 	{
 		if (part_is(&parts->part[i], root->version_directory))
-			return !part_is(&parts->part[0], "pg_tblspc");
+			return i != 2 || !part_is(&parts->part[0], "pg_tblspc") ||
+			       !part_number(&parts->part[1], &link);
 	}
 	return false;
 }

@@ -340,9 +340,10 @@ request_budget_is_short(void)
 
 	fc_budget_info(&runtime.cache, &info);
 	enough = (uint64_t) RUN_FILL_BLOCKS * FC_BLOCK_SIZE + info.burst_bytes / 2;
+	/* A small one is nearly full when no query has filled for a while. */
 	if (enough > info.burst_bytes)
-		enough = info.burst_bytes;
-	return info.left_now_bytes < enough;
+		enough = info.burst_bytes - FC_BLOCK_SIZE;
+	return info.bytes_per_day > 0 && info.left_now_bytes < enough;
 }
 
 bool

@@ -234,11 +234,13 @@ is_loaded(uint64 number)
 	return true;
 }
 
-/* Is most of the stored list not cached? */
+/* Is most of the stored list, or of the cache, not cached? */
 static bool
 is_cold(void)
 {
-	return bridge_used_slots() < pg_atomic_read_u64(&shared->blocks) / 2;
+	uint64 blocks = pg_atomic_read_u64(&shared->blocks);
+
+	return bridge_used_slots() < Min(blocks, bridge_slot_count()) / 2;
 }
 
 /*
@@ -271,16 +273,18 @@ static bool
 must_load_again(const StoredHead *head)
 {
 	LoadList list;
+	uint64 before;
 
 	if (!head->is_ours || !is_cold())
 	{
 		pg_atomic_write_u64(&shared->again, 0);
 		return false;
 	}
+	before = pg_atomic_exchange_u64(&shared->again, head->number);
 	if (load_list_get(&list) && list.stored == head->number &&
 	    list.state == LOAD_CANCELLED)
 		return false;
-	return pg_atomic_exchange_u64(&shared->again, head->number) != head->number;
+	return before != head->number;
 }
 
 /* Store what is cached, or load what was lost. */

@@ -62,7 +62,10 @@
 /* While nothing can be loaded, look again after this time. */
 #define HINDERED_MS 1000
 
-/* The wait while the ring is half full; how many until a block is given up. */
+/*
+ * The wait while the ring is half full, or a block of the segment is being
+ * written; how many until a run is given up.
+ */
 #define RING_MS    2
 #define RING_TRIES 1000
 
@@ -108,6 +111,22 @@ static bool
 must_end(void)
 {
 	return ShutdownRequestPending || bridge_load_over();
+}
+
+/* Why nothing can be loaded now; NULL: something can. */
+static const char *
+hindrance(void)
+{
+	return setting_load_rate_mb == 0 && !bridge_load_over()
+	           ? "pgflash.load_rate is 0"
+	           : bridge_load_hindrance();
+}
+
+/* May one more run be loaded? */
+static bool
+may_go_on(void)
+{
+	return !must_end() && hindrance() == NULL;
 }
 
 /* ---- pace ---------------------------------------------------------------- */
@@ -207,7 +226,7 @@ load_portion(LoadFile *file, void *buffer)
 	if (fd < 0)
 		file->error = errno;
 	for (int i = 0; more && i < PORTION_RUNS && first < segment_blocks &&
-	                file->done < file->blocks && !must_end();
+	                file->done < file->blocks && may_go_on();
 	     i++)
 	{
 		uint64 left = Min(file->blocks - file->done, segment_blocks - first);
@@ -227,15 +246,6 @@ load_portion(LoadFile *file, void *buffer)
 	else if (!more || file->done == file->blocks)
 		file->state = LOAD_DONE;
 	(void) load_store(file);
-}
-
-/* Why nothing can be loaded now; NULL: something can. */
-static const char *
-hindrance(void)
-{
-	return setting_load_rate_mb == 0 && !bridge_load_over()
-	           ? "pgflash.load_rate is 0"
-	           : bridge_load_hindrance();
 }
 
 /* Wait for a moment if nothing can be loaded now; true if it did. */
@@ -312,7 +322,7 @@ load_part_portion(const LoadPart *part, const uint8 *bitmap, uint32 *first,
 	bool more = fd >= 0;
 
 	for (int runs = 0;
-	     more && runs < PORTION_RUNS && !must_end() && *first / 8 < part->size;
+	     more && runs < PORTION_RUNS && may_go_on() && *first / 8 < part->size;
 	     *first += BRIDGE_LOAD_BLOCKS)
 	{
 		BridgeLoadRun wanted = { .first = *first,

@@ -162,6 +162,8 @@ test_aliases(void)
 		"/elsewhere/16384_fsm",               /* a hard link, a symbolic link */
 		/* tablespaces below the data directory, by their real path */
 		"/mnt/disk1/data/space/PG_18_202506291/5/16401",
+		"pg_tblspc/space/PG_18_202506291/5/16401",
+		"pg_tblspc/16400/inner/PG_18_202506291/5/16401",
 		"base/space/PG_18_202506291/5/16401_vm",
 		"a/b/c/d/e/f/space/PG_18_202506291/5/16401", "base/../base/5/16384",
 		"../data/base/5/16384", "/srv/pg/data/../data/base/5/16384",
