@@ -608,5 +608,13 @@ METRICS = (
         help="Compared blocks that differed from their file. Anything but 0 means a bug or a bad "
         "disk.",
     ),
+    Metric(
+        name="pgflash_cache_foreign_changes",
+        kind=Kind.COUNTER,
+        column="foreign_changes",
+        help="Times a data file had changed although pgflash saw no change: a program or an "
+        "extension wrote to it directly, or touched its attributes. The file's cached blocks "
+        "were dropped.",
+    ),
 )
 # END generated: metrics

@@ -325,7 +325,11 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("versions", replace(SOUND, versions=replace(VERSIONS, extension="0.3")), Outcome.WARNING,
      "Install pgflash 0.3"),
     ("cache-faults", cache(verify_mismatches=1), Outcome.CRITICAL, "report it"),
-    ("cache-faults", cache(read_timeouts=1), Outcome.WARNING, "pgflash_cache_devices"),
+    ("cache-faults", cache(foreign_changes=2), Outcome.WARNING, "find the program"),
+    ("cache-faults", cache(corrupt_slots=1, read_timeouts=1), Outcome.WARNING,
+     "pgflash_cache_devices"),
+    # Bypassed and back: nothing for a check that runs all day.
+    ("cache-faults", cache(read_timeouts=1), Outcome.NOTE, "pgflash_cache_devices"),
     ("cache-file", replace(SOUND, cache=replace(CACHE, devices=(BYPASSED,))), Outcome.WARNING,
      "pgflash_cache_devices"),
     ("cache-workers", cache(writer_running=False), Outcome.WARNING, "max_worker_processes = 16"),

@@ -89,18 +89,30 @@ def faults(cache: CacheFacts) -> Iterator[Diagnosis]:
     """Check what flash has returned."""
     differing, corrupt = cache.number("verify_mismatches"), cache.number("corrupt_slots")
     failed = cache.number("flash_read_errors") + cache.number("flash_write_errors")
-    late = cache.number("read_timeouts")
+    late, foreign = cache.number("read_timeouts"), cache.number("foreign_changes")
+    if foreign:
+        yield found(
+            "cache-faults",
+            Outcome.WARNING,
+            CACHE,
+            f"Data files were changed {things(foreign, 'time')} without this server's knowledge.",
+            reason="Cached blocks of those files were dropped when it was noticed; before that, "
+            "queries may have got them. Changed attributes alone are harmless.",
+            source="docs/guide/what-if-it-fails.md",
+            commands=("-- find the program by the files that the server's log names",),
+        )
     if differing:
         yield found(
             "cache-faults",
             Outcome.CRITICAL,
             CACHE,
             f"{things(differing, 'block')} on flash differed from their file.",
-            reason="This is a fault of pgflash or of a device. No query was given them.",
+            reason="This is a fault of pgflash or of a device, or another program writes data "
+            "files. Hits that were not compared may have returned such blocks.",
             source=f"{_GUIDE}, Is it correct?",
             commands=("-- keep the server's log and the cache file, and report it",),
         )
-    elif corrupt or failed or late:
+    elif corrupt or failed:
         yield found(
             "cache-faults",
             Outcome.WARNING,
@@ -111,7 +123,18 @@ def faults(cache: CacheFacts) -> Iterator[Diagnosis]:
             source=f"{_VIEWS}, pgflash_cache_devices",
             commands=("SELECT * FROM pgflash_cache_devices;",),
         )
-    else:
+    elif late:
+        yield found(
+            "cache-faults",
+            Outcome.NOTE,
+            CACHE,
+            f"{things(late, 'read')} of flash took too long since the server started.",
+            reason="The disk served them, and the device was bypassed until it was quick again. "
+            "Many of them come from a device that others use as well, or that is failing.",
+            source=f"{_VIEWS}, pgflash_cache_devices",
+            commands=("SELECT * FROM pgflash_cache_devices;",),
+        )
+    elif not foreign:
         yield good("cache-faults", CACHE, "No read or write of flash has failed.")
 
 

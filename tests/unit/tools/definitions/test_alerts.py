@@ -58,6 +58,7 @@ CASES: list[tuple[str, Series, list[int], list[int]]] = [
     # It was seen for an hour; a restart of the server, from 1 to 0, is none.
     ("PgflashCorruptSlots", {"pgflash_cache_corrupt_slots_total": "0x4 1x99"}, [5, 63], [4, 66]),
     ("PgflashCorruptSlots", {"pgflash_cache_corrupt_slots_total": "1x4 0x99"}, [], [5, 60]),
+    ("PgflashForeignChanges", {"pgflash_cache_foreign_changes_total": "2x9 3x99"}, [10, 60], [9]),
     (
         "PgflashDeviceErrors",
         {
