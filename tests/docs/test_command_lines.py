@@ -24,6 +24,8 @@ def command_lines(text: str) -> Iterator[str]:
         for line in re.sub(r"\\\n", " ", block).splitlines():
             yield from re.findall(r"(?:^|[;&] )\s*(pgflash [^#;&|]*)", line)
     prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    # A message of the server's log is no call either.
+    prose = re.sub(r"^\| (?:LOG|WARNING): `[^`]*`", "", prose, flags=re.M)
     for line in re.findall(r"`(pgflash [a-z][^`]*)`", prose):
         if line not in PROCESSES:
             yield line

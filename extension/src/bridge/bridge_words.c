@@ -172,7 +172,8 @@ say_mismatch(void)
 		(errmsg("pgflash: block %u of file \"%s\" differed between cache and "
 	            "file",
 	            runtime.board->mismatch_block, path),
-	     errdetail("The query got the content of the file.")));
+	     errdetail(
+			 "A query that was reading it got the content of the file.")));
 }
 
 /* At most once a minute: a program may change all files one after another. */
