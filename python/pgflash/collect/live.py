@@ -84,7 +84,8 @@ select mode, mode_reason, hits, misses, inserts, updates, eviction_invalidated,
 
 #: Queried separately, since an older extension may not have all of these columns.
 _SKIPPED = f"""
-select cache_file, {", ".join(name for name in COUNTERS if name.startswith("insert_skip_"))}
+select cache_file, foreign_changes,
+       {", ".join(name for name in COUNTERS if name.startswith("insert_skip_"))}
   from {{schema}}.pgflash_cache_row()
 """
 

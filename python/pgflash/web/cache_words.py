@@ -113,6 +113,7 @@ def facts(cache: Row) -> list[tuple[str, str]]:
         found.insert(0, ("Writer", "is not running: no blocks are added"))
     for name, title in (
         ("verify_mismatches", "Blocks that differed from their file"),
+        ("foreign_changes", "Changes of data files by others"),
         ("corrupt_slots", "Blocks with a wrong checksum"),
         ("flash_read_errors", "Failed reads of flash"),
         ("flash_write_errors", "Failed writes of flash"),

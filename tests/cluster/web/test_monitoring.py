@@ -371,6 +371,7 @@ ERRORS = {
     "reads too late": "read_timeouts",
     "wrong checksums": "corrupt_slots",
     "mismatches": "verify_mismatches",
+    "foreign changes": "foreign_changes",
 }
 
 
