@@ -193,6 +193,28 @@ def test_a_block_that_differs_is_alerted(rig: Rig, watch: Watch) -> None:
 
 
 @pytest.mark.monitoring_check
+def test_a_data_file_that_another_program_changes_is_alerted(rig: Rig, watch: Watch) -> None:
+    with rig.cached.server.connect() as session:
+        session.execute("create table touched as select generate_series(1, 10000) as id")
+        session.execute("checkpoint")
+        row = session.execute("select pg_relation_filepath('touched')").fetchone()
+    assert row is not None
+    path = rig.cached.server.data / row[0]
+
+    def is_noticed() -> bool:
+        """Change the file's attributes once more, and have a new process use it."""
+        path.chmod(path.stat().st_mode ^ 0o040)
+        with rig.cached.server.connect() as session:
+            session.execute("select count(*) from touched")
+        return "PgflashForeignChanges" in watch.receiver.received
+
+    assert eventually(is_noticed)
+    watch.await_alert("PgflashForeignChanges")
+    assert "PgflashMismatch" not in watch.receiver.received
+    rig.world.run("drop table touched")
+
+
+@pytest.mark.monitoring_check
 def test_a_hit_ratio_that_collapses_is_alerted(rig: Rig, watch: Watch) -> None:
     def hits_prevail() -> bool:
         rig.world.check()
