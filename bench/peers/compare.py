@@ -398,7 +398,7 @@ def main() -> None:
     found: list[Measured] = []
     missing: dict[str, str] = {}
     try:
-        group = make_group("pgflash-peers")
+        group = make_group("pgflash-peers", only_memory=True)
     except ThrottleError as error:
         parser.error(str(error))
     try:

@@ -20,7 +20,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,19 +150,23 @@ def throttled_volume(place: Path, *, size_bytes: int, memory_bytes: int) -> Iter
         yield Volume(path=path, loop=loop, device=device, group=group)
 
 
-def make_group(name: str, machine: Machine = HERE) -> Group:
+def make_group(name: str, machine: Machine = HERE, *, only_memory: bool = False) -> Group:
     """Make a control group with the controllers for block devices and memory.
 
-    Raises ThrottleError if this machine has no such controllers, or none that may be used.
+    ONLY_MEMORY: it can limit no device, and the limits of devices for the group from which this
+    process comes stay in force.  Raises ThrottleError if this machine has no such controllers, or
+    none that may be used.
     """
-    blocks, memory = (_version_1(controller, machine) for controller in ("blkio", "memory"))
+    memory = _version_1("memory", machine)
+    blocks = memory if only_memory else _version_1("blkio", machine)
     version = 1
     if blocks is None or memory is None:
         version = 2
-        root, before = _version_2(machine)
+        needed = ("memory",) if only_memory else ("io", "memory")
+        root, before = _version_2(machine, needed)
         blocks = memory = (root, before)
         # A group can limit what the one above it hands on.
-        _write(root / "cgroup.subtree_control", "+io +memory")
+        _write(root / "cgroup.subtree_control", " ".join(f"+{one}" for one in needed))
     folders = {above / name: before for above, before in (blocks, memory)}
     with contextlib.ExitStack() as undo:
         for folder in folders:
@@ -187,12 +191,12 @@ def _version_1(controller: str, machine: Machine) -> tuple[Path, Path] | None:
     return None
 
 
-def _version_2(machine: Machine) -> tuple[Path, Path]:
+def _version_2(machine: Machine, needed: Collection[str]) -> tuple[Path, Path]:
     """Return the same for version 2, where a group with processes may have none below it."""
     own = _own_group("", machine)
     for mount in read_mounts(machine):
         known = (machine.text(f"{mount.mount_point}/cgroup.controllers") or "").split()
-        if mount.file_system == "cgroup2" and own is not None and {"io", "memory"} <= set(known):
+        if mount.file_system == "cgroup2" and own is not None and set(needed) <= set(known):
             root = machine.path(mount.mount_point)
             return root, root / own
     raise ThrottleError(

@@ -201,6 +201,7 @@ def test_settings_of_a_database_do_not_stop_snapshots(
         "role": "tenant",
         "row_security": "off",
         "statement_timeout": "1",
+        "restrict_nonsystem_relation_kind": "view",
         **({"transaction_timeout": "1"} if server.install.major >= 17 else {}),
     }
     with server.connect("app") as connection:
@@ -218,6 +219,24 @@ def test_settings_of_a_database_do_not_stop_snapshots(
             )
         )
         assert (scheduled(connection) > enough) is (fault == "")
+
+
+def test_a_setting_that_forbids_views_does_not_empty_a_snapshot(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """Any user may forbid the session views, and with them what pgflash measures."""
+    server = serve(cluster, pgflash_install)
+    with server.connect("app") as connection:
+        for kinds in ("", "view, foreign-table"):
+            connection.execute(f"set restrict_nonsystem_relation_kind = '{kinds}'")
+            connection.execute("select pgflash_snapshot()")
+        rows = connection.execute(
+            "select section, count(*) from pgflash_snapshot_sections join "
+            "(select snapshot_id from pgflash_snapshots order by snapshot_id desc limit 2) two "
+            "using (snapshot_id) group by section"
+        ).fetchall()
+    assert {"io", "wal", "cache"} <= {section for section, _count in rows}
+    assert {count for _section, count in rows} == {2}
 
 
 @pytest.mark.parametrize("fault", ["", "MEMBER"])

@@ -145,6 +145,14 @@ def test_a_server_of_systemd_is_not_stopped_behind_its_back(tmp_path: Path) -> N
     assert "systemctl stop postgresql@18-main.service" in refused.value.hint
 
 
+def test_a_service_that_a_user_may_have_named_is_not_in_a_command_to_paste(tmp_path: Path) -> None:
+    session = "0::/user.slice/user-26.slice/user@26.service/x'; rm -rf $HOME; '.service\n"
+    with pytest.raises(PlaceError, match="systemd of some user") as refused:
+        a_data_directory(tmp_path)._refuse_if_looked_after(a_process(tmp_path, session))
+    assert "rm -rf" not in str(refused.value) + refused.value.hint
+    assert "--stop-command" in refused.value.hint
+
+
 def test_a_server_in_a_session_of_a_user_is_an_ordinary_one(tmp_path: Path) -> None:
     cgroup = "0::/user.slice/user-1000.slice/user@1000.service\n"
     a_data_directory(tmp_path)._refuse_if_looked_after(a_process(tmp_path, cgroup))

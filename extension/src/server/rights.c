@@ -43,6 +43,8 @@ static const char *const settings[][2] = {
 	{ "statement_timeout", "0" },
 	{ "transaction_timeout", "0" }, /* since 17 */
 	{ "row_security", "on" },
+	/* Since 17, and minor releases of 15 and 16. */
+	{ "restrict_nonsystem_relation_kind", "" },
 	{ "session_replication_role", FC_BROKEN(TRIGGERS) ? "origin" : "replica" },
 };
 

@@ -82,6 +82,8 @@ static const char *const settings[][2] = {
 	{ "max_parallel_workers_per_gather", "0" },
 	{ "jit", "off" },
 	{ "session_replication_role", FC_BROKEN(TRIGGERS) ? "origin" : "replica" },
+	/* Since 17, and minor releases of 15 and 16. */
+	{ "restrict_nonsystem_relation_kind", "" },
 };
 
 static struct
@@ -128,9 +130,12 @@ static void
 set_settings(void)
 {
 	for (Size i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i][0], settings[i][1], PGC_SUSET,
-		                         PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
-		                         false);
+	{
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			(void) set_config_option(settings[i][0], settings[i][1], PGC_SUSET,
+			                         PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+			                         false);
+	}
 }
 
 /* Prevent two concurrent snapshots of this database. */

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from pgflash.machine.cgroup import memory_limit_bytes
-from pgflash.machine.processes import Process
+from pgflash.machine.processes import Process, system_service
 from pgflash.machine.tree import HERE, Machine, numbers
 from pgflash.model.doctor import UNLIMITED, HostSettings, Node
 
@@ -123,7 +123,7 @@ def _with_process(host: HostSettings, machine: Machine, pid: int) -> HostSetting
         postmaster_user=_user(machine, uid),
         programs=programs,
         has_aio=_has_aio(machine, pid),
-        unit=_unit(machine.text(f"{process}/cgroup") or ""),
+        unit=system_service(machine.text(f"{process}/cgroup") or ""),
     )
 
 
@@ -145,14 +145,6 @@ def _user(machine: Machine, uid: int | None) -> str:
         if len(words) > 2 and words[2] == str(uid):
             return words[0]
     return ""
-
-
-def _unit(groups: str) -> str:
-    """Return the service of the system that a process belongs to, by its control groups."""
-    found = re.search(
-        r"/system\.slice/(?:[^/\n]+\.slice/)*([\w@:.\\-]+\.service)", groups, re.ASCII
-    )
-    return found[1] if found else ""
 
 
 def _sysctl(name: str) -> str:

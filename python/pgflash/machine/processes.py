@@ -7,6 +7,7 @@ with one number apart.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,3 +138,14 @@ class Process:
 def processes() -> Iterator[Process]:
     """Yield all processes that we see."""
     return (Process(int(name)) for name in HERE.names("/proc") if name.isdecimal())
+
+
+def system_service(groups: str) -> str:
+    """Return the systemd service of a process with these control groups, or "".
+
+    Only root makes groups in system.slice; elsewhere a user may have chosen the name.
+    """
+    found = re.search(
+        r"/system\.slice/(?:[^/\n]+\.slice/)*([\w@:.\\-]+\.service)", groups, re.ASCII
+    )
+    return found[1] if found else ""

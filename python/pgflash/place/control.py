@@ -28,7 +28,7 @@ from pathlib import Path
 
 import msgspec
 
-from pgflash.machine.processes import Process, processes
+from pgflash.machine.processes import Process, processes, system_service
 from pgflash.place import files
 from pgflash.place.errors import PlaceError
 from pgflash.place.owner import Owner
@@ -47,6 +47,7 @@ _ADOPTS = {"init", "systemd"}
 _ORPHANS_WAIT_S = 20
 
 _POLL_S = 0.1
+_SAY_HOW = "Say how to stop and start it: --stop-command"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,12 +156,17 @@ class ServerProcess:
         )
 
     def _refuse_if_looked_after(self, process: Process) -> None:
-        unit = re.search(r"([^/\n]+\.service)$", process.groups(), re.MULTILINE)
-        if unit is not None and not unit[1].startswith("user@"):
+        groups = process.groups()
+        if unit := system_service(groups):
+            stop, start = (shlex.join(["systemctl", verb, unit]) for verb in ("stop", "start"))
             raise PlaceError(
-                f"systemd manages this server ({unit[1]})",
-                hint=f"Say how to stop and start it: --stop-command 'systemctl stop {unit[1]}' "
-                f"--start-command 'systemctl start {unit[1]}'",
+                f"systemd manages this server ({unit})",
+                hint=f"{_SAY_HOW} {shlex.quote(stop)} --start-command {shlex.quote(start)}",
+            )
+        if re.search(r"/(?!user@)[^/\n]+\.service$", groups, re.MULTILINE):
+            raise PlaceError(
+                "a systemd of some user manages this server",
+                hint=f"{_SAY_HOW} and --start-command.",
             )
         if process.pid == 1:
             raise PlaceError(
@@ -172,7 +178,7 @@ class ServerProcess:
         if not by_pg_ctl and (parent := _parent(process)) is not None:
             raise PlaceError(
                 f"process {parent} started this server, and may restart it when it is stopped",
-                hint="Say how to stop and start it: --stop-command and --start-command.",
+                hint=f"{_SAY_HOW} and --start-command.",
             )
 
     def rehearse(self, startup: Startup) -> None:
@@ -204,7 +210,7 @@ class ServerProcess:
             raise PlaceError(
                 f"the server's messages go to {target}, which a server started by pgflash "
                 f"cannot use",
-                hint="Say how to stop and start it: --stop-command and --start-command.",
+                hint=f"{_SAY_HOW} and --start-command.",
             )
         return "/dev/null"
 

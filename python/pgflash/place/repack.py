@@ -9,9 +9,11 @@ write, and a log table; clean_up() removes them before the next move.
 pg_repack works as a superuser, and its copy belongs to that superuser.  So what the table's
 definition calls is called as superuser: by the indexes on the copy, and for ranges (subtype_diff)
 even without an expression.  Its search_path ends with public, where others could plant an operator
-that fits better than the catalog's.  So it is not used if any of this belongs to somebody who is
-not a superuser.  The owner may change the indexes until pg_repack has locked the table.  It then
-remembers their definitions, and we look again before it builds any of them.
+that fits better than the catalog's.  And it keeps statements as text: who renames a schema, a
+type or an extension's objects can give their name to something else.  So pg_repack is not used
+where anything that it names belongs to somebody who is not a superuser, except the table itself,
+which it locks.  The owner may change the indexes until then.  pg_repack remembers their definitions
+before it commits its log table, and we look again before it builds any of them.
 """
 
 import ctypes
@@ -39,29 +41,61 @@ _PR_SET_PDEATHSIG = 1
 #: Objects that repack_drop() removes: log table, key type, trigger, copy.
 _ALL_OBJECTS = 4
 
+#: Whether pg_repack has committed its log table, in the transaction that read the indexes.
+_LOG = "select to_regclass('repack.log_' || %s) is not null"
+
 #: How often to ask whether pg_repack has begun.
 _LOOK_S = 0.1
 
-#: The catalog's own objects are nobody's dependencies.  An enumeration calls nothing.
-_CODE_OF_OTHERS = """
-with code (kind, id, owner, namespace) as (
+#: pg_repack's search_path ends with public.  If there is none, others may create one.
+_HAS_PUBLIC = "select to_regnamespace('public') is not null"
+
+#: What pg_repack uses by name: code in public, or needed by the table and its indexes, and schemas.
+#: The catalog's own objects are nobody's dependencies.
+_USED = """
+with moved (id) as (select %s::oid),
+relations (id) as (
+    select id from moved union all select indexrelid from pg_index join moved on indrelid = id),
+code (kind, id, owner, namespace) as (
     select 'pg_proc'::regclass, oid, proowner, pronamespace from pg_proc
     union all select 'pg_operator'::regclass, oid, oprowner, oprnamespace from pg_operator
-    union all select 'pg_opclass'::regclass, oid, opcowner, 0 from pg_opclass
-    union all select 'pg_type'::regclass, oid, typowner, 0 from pg_type where typtype <> 'e')
-select pg_describe_object(code.kind, code.id, 0), r.rolname
-  from code join pg_roles r on r.oid = code.owner and not r.rolsuper
- where code.namespace = (select oid from pg_namespace where nspname = 'public')
-    or exists (select from pg_depend d
-        where d.refclassid = code.kind and d.refobjid = code.id and d.classid = 'pg_class'::regclass
-          and (d.objid = %s or d.objid in (select indexrelid from pg_index where indrelid = %s)))
- limit 1
+    union all select 'pg_opclass'::regclass, oid, opcowner, opcnamespace from pg_opclass
+    union all select 'pg_type'::regclass, oid, typowner, typnamespace from pg_type),
+needed as (
+    select * from code where exists (select from pg_depend d join relations on id = d.objid
+        where refclassid = kind and refobjid = code.id and classid = 'pg_class'::regclass)),
+searched (id) as (
+    select to_regnamespace('public')::oid union select namespace from needed),
+schemas as (
+    select oid, nspname, case nspowner when 'pg_database_owner'::regrole
+            then (select datdba from pg_database where datname = current_database())
+            else nspowner end as owner
+      from pg_namespace where oid in (select id from searched)
+        or oid in (select relnamespace from pg_class join moved on oid = id)),
+used (what, owner) as (
+    select pg_describe_object(kind, id, 0), owner from code
+     where namespace = to_regnamespace('public')
+    union all select pg_describe_object(kind, id, 0), owner from needed
+    union all select format('schema "%%s"', nspname), owner from schemas)
 """
 
+_OF_OTHERS = (
+    _USED
+    + "select what, rolname from used join pg_roles r on r.oid = owner and not rolsuper limit 1"
+)
+
 #: Roles of the server itself have the members that count.
-_CREATES_IN_PUBLIC = """
-select r.rolname from pg_roles r join pg_namespace n on n.nspname = 'public'
- where not r.rolsuper and r.oid >= 16384 and has_schema_privilege(r.oid, n.oid, 'create') limit 1
+_CREATORS = (
+    _USED + "select nspname, rolname from schemas s join searched on id = s.oid join pg_roles r "
+    "on not rolsuper and r.oid >= 16384 and has_schema_privilege(r.oid, s.oid, 'create') limit 1"
+)
+
+#: A key that identifies rows: all of its columns, and none may be null.
+_HAS_KEY = """
+select exists (select from pg_index i
+    where indrelid = %s and indisunique and indisvalid and indpred is null and 0 <> all (indkey)
+      and not exists (select from pg_attribute
+          where attrelid = indrelid and attnum = any (indkey) and not attnotnull))
 """
 
 _PACKAGED = "/usr/lib/postgresql/{major}/bin/pg_repack"
@@ -85,25 +119,22 @@ def why_not(cluster: Cluster, table: Relation, tablespace: str) -> str | None:
         # pg_repack creates indexes there and does not quote the name.
         if quote_name(name) != name:
             return f'the name of tablespace "{name}" needs quotes, which pg_repack does not write'
-    if not cluster.value(
-        "select exists (select from repack.tables where relid = %s and pkid is not null)",
-        table.oid,
-        database=table.database,
-    ):
+    if not cluster.value(_HAS_KEY, table.oid, database=table.database):
         return "it has no primary key, and pg_repack needs one"
     return _why_unsafe(cluster, table)
 
 
 def _why_unsafe(cluster: Cluster, table: Relation) -> str | None:
     """Return what pg_repack might call as superuser although it is not a superuser's, or None."""
-    for (role,) in cluster.rows(_CREATES_IN_PUBLIC, database=table.database):
+    if not cluster.value(_HAS_PUBLIC, database=table.database):
+        return "there is no schema public, and pg_repack, which is a superuser, would use a new one"
+    for what, role in cluster.rows(_OF_OTHERS, table.oid, database=table.database):
+        return f'pg_repack, which is a superuser, uses {what}, which belongs to role "{role}"'
+    for schema, role in cluster.rows(_CREATORS, table.oid, database=table.database):
         return (
-            f'role "{role}" may create objects in schema public, and pg_repack, which is a '
+            f'role "{role}" may create objects in schema {schema}, and pg_repack, which is a '
             f"superuser, could call them"
         )
-    found = cluster.rows(_CODE_OF_OTHERS, table.oid, table.oid, database=table.database)
-    for what, role in found:
-        return f'pg_repack, which is a superuser, could call {what}, which belongs to role "{role}"'
     return None
 
 
@@ -185,7 +216,8 @@ def _hold_up(cluster: Cluster, table: Relation) -> Connection:
 
 def _refuse_changes(cluster: Cluster, table: Relation, process: "subprocess.Popen[bytes]") -> None:
     """Wait until pg_repack knows the indexes, and refuse those that it must not build."""
-    while process.poll() is None and not _has_leftovers(cluster, table):
+    # Its trigger says nothing: the table's owner can create one of the same name.
+    while process.poll() is None and not cluster.value(_LOG, table.oid, database=table.database):
         time.sleep(_LOOK_S)
     reason = _why_unsafe(cluster, table)
     if reason is not None:
@@ -220,11 +252,11 @@ def _has_leftovers(cluster: Cluster, table: Relation) -> bool:
     return bool(
         cluster.value(
             "select exists (select from pg_trigger where tgrelid = %s and tgname = "
-            "'repack_trigger') or to_regclass('repack.log_' || %s) is not null",
-            table.oid,
+            "'repack_trigger')",
             table.oid,
             database=table.database,
         )
+        or cluster.value(_LOG, table.oid, database=table.database)
     )
 
 

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ from pgflash.place.journal import read_plan
 from pgflash.place.objects import RelationMover
 from pgflash_lab.postgres import PgInstall
 from support.cached import assert_indexes_whole
-from support.cluster import ClusterFactory, find_install
+from support.cluster import ClusterFactory, build_install, find_install
 from support.patience import PATIENCE_S, eventually
 from support.placed import PeakWatch, PlacedServer, StallWatch, placed_server
 from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
@@ -48,18 +49,21 @@ select c.relname, coalesce(spcname, 'pg_default') from pg_class c left join pg_t
     on t.oid = reltablespace where relname like 'large%' and relkind in ('r', 'i')
 """
 
-#: A role with a table of its own, and a function that makes its caller's role a superuser.
-TENANT = """
-create role tenant;
-create schema tenant authorization tenant;
-set role tenant;
-create type tenant.mood as enum ('glad', 'sad');
-create table tenant.box (id int primary key, n int, name varchar(10), mood tenant.mood);
-insert into tenant.box select n, n, n, 'sad' from generate_series(1, 10) n;
-create index box_name on tenant.box (lower(name)) where n > 3;
+SEIZE = """
 create function tenant.g() returns void volatile language plpgsql as
     $$begin if (select rolsuper from pg_roles where rolname = current_user)
     then alter role tenant superuser; end if; end$$;
+"""
+#: A role with a table of its own, and a function that makes its caller's role a superuser.
+TENANT = f"""
+create role tenant;
+create schema tenant;
+grant usage, create on schema tenant to tenant;
+set role tenant;
+create table tenant.box (id int primary key, n int, name varchar(10));
+insert into tenant.box select n, n, n from generate_series(1, 10) n;
+create index box_name on tenant.box (lower(name)) where n > 3;
+{SEIZE}
 create function tenant.f(n int) returns int immutable language plpgsql as
     $$begin perform tenant.g(); return n; end$$;
 reset role
@@ -71,9 +75,33 @@ create function tenant.gap(a int, b int) returns float8 immutable language plpgs
     $$begin perform tenant.g(); return a - b; end$$;
 create type tenant.span as range (subtype = int, subtype_diff = tenant.gap);
 alter table tenant.box add s tenant.span;
-insert into tenant.box select n, n, n, 'sad', tenant.span(n, n + n % 9)
+insert into tenant.box select n, n, n, tenant.span(n, n + n % 9)
   from generate_series(11, 3000) n;
 create index box_f on tenant.box using gist (s)
+"""
+#: To rename a type takes no lock of the table; a domain may then have its name.
+ENUM = """
+create type tenant.mood as enum ('glad', 'sad');
+alter table tenant.box add mood tenant.mood;
+create index box_f on tenant.box (n) where mood = 'glad'
+"""
+#: To rename a schema takes no lock of the table either.
+RENAME = f"""
+alter schema tenant rename to former;
+create schema tenant authorization tenant;
+set role tenant;
+{SEIZE}
+create view tenant.box as select id, former.f(n) as n, name from former.box;
+reset role
+"""
+BACK = """
+drop schema tenant cascade;
+alter schema former rename to tenant
+"""
+#: Sessions of pg_repack that wait for the table.
+WAITING = """
+select from pg_locks l join pg_stat_activity a using (pid)
+ where not granted and relation = 'tenant.box'::regclass and application_name = 'pgflash'
 """
 
 MOVER = """
@@ -86,7 +114,7 @@ path = Path(sys.argv[1]); apply_plan(Journal(path, read_plan(path)), sys.argv[2]
 @pytest.fixture(scope="module")
 def repack_install() -> PgInstall:
     """Return PostgreSQL 15 with pg_repack in it, as tools/pg.py unpacks both."""
-    install = find_install(15)
+    install = build_install(find_install(15), assertions=True)
     if not (install.pkglibdir / "pg_repack.so").exists():
         pytest.skip("PostgreSQL 15 is here without pg_repack: apt-get install postgresql-15-repack")
     os.environ["PATH"] = f"{install.bindir}:{os.environ['PATH']}"
@@ -95,9 +123,10 @@ def repack_install() -> PgInstall:
 
 @pytest.fixture(scope="module")
 def placed(repack_install: PgInstall) -> Iterator[PlacedServer]:
-    """A server with pg_repack and a load's tables."""
+    """A server with pg_repack, pgflash and a load's tables."""
     factory = ClusterFactory(repack_install)
-    with placed_server(factory, settings={"max_wal_size": "1GB"}) as placed:
+    settings = {"max_wal_size": "1GB", "shared_preload_libraries": "pgflash"}
+    with placed_server(factory, settings=settings) as placed:
         placed.tablespace("flash")
         load_tpcb(placed.server)
         with placed.server.connect() as connection:
@@ -371,6 +400,7 @@ def tenant(placed: PlacedServer) -> Iterator[psycopg.Connection[tuple[Any, ...]]
         yield connection
         connection.execute("reset role")
         connection.execute("drop owned by tenant cascade")
+        connection.execute("drop schema tenant cascade")
         connection.execute("drop role tenant")
 
 
@@ -380,7 +410,7 @@ def is_superuser(connection: psycopg.Connection[tuple[Any, ...]]) -> bool:
     ).fetchone() == (True,)
 
 
-@pytest.mark.parametrize("trap", [TRAP, PREDICATE, RANGE])
+@pytest.mark.parametrize("trap", [TRAP, PREDICATE, RANGE, ENUM])
 def test_an_owners_functions_are_not_called_as_superuser(
     placed: PlacedServer, tenant: psycopg.Connection[tuple[Any, ...]], trap: str
 ) -> None:
@@ -408,6 +438,60 @@ def test_control_pg_repack_calls_an_owners_functions_as_superuser(
     assert is_superuser(tenant)
 
 
+@pytest.fixture
+def schema_owner(
+    placed: PlacedServer, tenant: psycopg.Connection[tuple[Any, ...]]
+) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """A superuser's session, while the tenant owns the schema and may create others."""
+    with placed.server.connect() as connection:
+        connection.execute("alter schema tenant owner to tenant")
+        connection.execute("grant create on database postgres to tenant")
+        yield connection
+        connection.execute("revoke create on database postgres from tenant")
+        connection.execute("alter schema tenant owner to current_user")
+        connection.execute("grant usage, create on schema tenant to tenant")
+        assert tenant.execute("select from tenant.box").rowcount == 10
+
+
+def test_a_table_is_not_for_pg_repack_where_others_may_rename_its_schema(
+    placed: PlacedServer, schema_owner: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    path = placed.plan(move("tenant.box", method="repack"), name="renamed")
+    with pytest.raises(PlaceError, match='uses schema "tenant", which belongs to role "tenant"'):
+        placed.apply(path)
+    schema_owner.execute("alter schema public rename to elsewhere")
+    try:
+        with pytest.raises(PlaceError, match="there is no schema public"):
+            placed.apply(path)
+    finally:
+        schema_owner.execute("alter schema elsewhere rename to public")
+
+
+def test_control_pg_repack_reads_a_view_that_has_the_tables_name(
+    placed: PlacedServer,
+    schema_owner: psycopg.Connection[tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When we are asked for the last time, pg_repack waits for us to build its copy."""
+
+    def trust(_cluster: Cluster, _table: object) -> None:
+        if "repack_trigger" in leftovers(placed):
+            schema_owner.execute(RENAME)
+
+    monkeypatch.setattr("pgflash.place.repack._why_unsafe", trust)
+    try:
+        applied_anyhow(placed, placed.plan(move("tenant.box", method="repack"), name="view"))
+    finally:
+        schema_owner.execute(BACK)
+    assert is_superuser(schema_owner)
+
+
+def applied_anyhow(placed: PlacedServer, path: Path) -> None:
+    """Apply a plan; it may fail."""
+    with contextlib.suppress(PlaceError):
+        placed.apply(path)
+
+
 def test_a_tables_harmless_definition_is_for_pg_repack(
     placed: PlacedServer, tenant: psycopg.Connection[tuple[Any, ...]]
 ) -> None:
@@ -423,7 +507,7 @@ def test_a_tables_harmless_definition_is_for_pg_repack(
             "create operator public.|| (function = int4pl, leftarg = int, rightarg = int)"
         )
         connection.execute("revoke create on schema public from tenant")
-        with pytest.raises(PlaceError, match="could call operator"):
+        with pytest.raises(PlaceError, match="uses operator"):
             placed.apply(path)
 
 
@@ -431,16 +515,12 @@ def test_an_index_that_its_owner_creates_while_pg_repack_waits_is_not_built(
     placed: PlacedServer, tenant: psycopg.Connection[tuple[Any, ...]]
 ) -> None:
     path = placed.plan(move("tenant.box"), name="late")
-    waiting = (
-        "select from pg_locks l join pg_stat_activity a using (pid) where not granted "
-        "and relation = 'tenant.box'::regclass and application_name = 'pgflash'"
-    )
     with placed.server.connect(autocommit=False) as reader:
         reader.execute("select from tenant.box")
         mover = subprocess.Popen(
             [sys.executable, "-c", MOVER, path, placed.dsn], stderr=subprocess.DEVNULL
         )
-        assert eventually(lambda: tenant.execute(waiting).rowcount > 0)
+        assert eventually(lambda: tenant.execute(WAITING).rowcount > 0)
         tenant.execute(TRAP)
         reader.rollback()
     assert mover.wait(PATIENCE_S) != 0
@@ -451,3 +531,31 @@ def test_an_index_that_its_owner_creates_while_pg_repack_waits_is_not_built(
     assert leftovers(placed) == []
     assert {record.state for record in placed.apply(path).records} == {MoveState.DONE}
     assert not is_superuser(tenant)
+
+
+def test_a_trigger_of_pg_repacks_name_is_no_sign_that_it_knows_the_indexes(
+    placed: PlacedServer, tenant: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    """The owner, who holds a lock, pretends, and then creates the index."""
+    path = placed.plan(move("tenant.box"), name="pretended")
+    with placed.server.connect(autocommit=False) as reader:
+        reader.execute("set role tenant")
+        reader.execute("select from tenant.box")
+        mover = subprocess.Popen(
+            [sys.executable, "-c", MOVER, path, placed.dsn], stderr=subprocess.DEVNULL
+        )
+        assert eventually(lambda: tenant.execute(WAITING).rowcount > 0)
+        tenant.execute(
+            "create trigger repack_trigger before update on tenant.box "
+            "for each row execute function suppress_redundant_updates_trigger()"
+        )
+        time.sleep(1)  # in which it asks ten times
+        reader.execute("drop trigger repack_trigger on tenant.box")
+        reader.execute(TRAP)
+        reader.commit()
+    assert mover.wait(PATIENCE_S) != 0
+    assert not is_superuser(tenant)
+    record = read_plan(path).records[0]
+    assert record.state is MoveState.FAILED
+    assert "any more" in record.message
+    assert leftovers(placed) == []

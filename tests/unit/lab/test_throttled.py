@@ -130,6 +130,38 @@ def test_version_2_has_one_folder_and_its_own_words(tmp_path: Path) -> None:
     assert (root / "user.slice/shell/cgroup.procs").read_text() == str(os.getpid())
 
 
+def test_a_group_for_memory_leaves_devices_to_the_one_above(tmp_path: Path) -> None:
+    machine = tree(
+        tmp_path,
+        {
+            "proc/self/mountinfo": VERSION_1,
+            "proc/self/cgroup": "4:blkio:/\n3:memory:/",
+            "sys/fs/cgroup/blkio/cgroup.procs": "",
+            "sys/fs/cgroup/memory/cgroup.procs": "",
+        },
+    )
+    root = tmp_path / "sys/fs/cgroup"
+    group = make_group("made", machine, only_memory=True)
+    with group.entered():
+        assert (root / "memory/made/cgroup.procs").read_text() == str(os.getpid())
+    assert (root / "blkio/cgroup.procs").read_text() == ""
+    assert not (root / "blkio/made").exists()
+
+
+def test_a_group_for_memory_asks_version_2_for_nothing_else(tmp_path: Path) -> None:
+    machine = tree(
+        tmp_path,
+        {
+            "proc/self/mountinfo": VERSION_2,
+            "proc/self/cgroup": "0::/",
+            "sys/fs/cgroup/cgroup.controllers": "cpu memory",
+            "sys/fs/cgroup/cgroup.subtree_control": "",
+        },
+    )
+    make_group("made", machine, only_memory=True)
+    assert (tmp_path / "sys/fs/cgroup/cgroup.subtree_control").read_text() == "+memory"
+
+
 def test_of_two_groups_neither_is_left_if_one_cannot_be_made(tmp_path: Path) -> None:
     machine = tree(
         tmp_path,
