@@ -17,9 +17,6 @@ from support.warm import assert_true, create_warm, read_table, start_again
 #: The version to upgrade from; a distribution's build may have incompatible catalogs.
 OLD_MAJOR = 16
 
-#: pg_rewind reads the log from before the histories diverge.
-KEEP_WAL = {"wal_keep_size": "256MB"}
-
 
 def promote(server: Server) -> None:
     """Make a primary of a standby."""
@@ -37,7 +34,6 @@ def copy_of(cluster: ClusterFactory, primary: Server) -> Server:
                 **FAST_SETTINGS,
                 **uring_settings(primary.install),
                 **REPLICATION,
-                **KEEP_WAL,
             },
         )
     )
@@ -53,7 +49,7 @@ def test_after_pg_rewind_the_cache_is_cold(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     """It leaves a data directory that was not shut down."""
-    cached = create_warm(cluster, pgflash_install, settings={**REPLICATION, **KEEP_WAL})
+    cached = create_warm(cluster, pgflash_install, settings=REPLICATION)
     original = read_table(cached)
     copy = copy_of(cluster, cached.server)
     with copy.connect() as session:

@@ -29,7 +29,7 @@ CLIENTS = 3
 WORK = 300
 
 #: pg_rewind reads the log from before the histories diverge.
-KEPT = {**REPLICATION, **SYNCED, "wal_keep_size": "512MB"}
+KEPT = {**REPLICATION, **SYNCED}
 
 
 class Load:

@@ -13,6 +13,8 @@ REPLICATION = {
     "max_wal_senders": "4",
     "hot_standby": "on",
     "max_prepared_transactions": "2",
+    # A standby that is late, or rewound, still finds the log.
+    "wal_keep_size": "512MB",
 }
 
 

@@ -113,7 +113,7 @@ def test_a_standby_that_is_fed_by_an_archive_warms_itself(
 def test_a_copy_and_a_rewound_server_warm_themselves(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    settings = {**STORING, "wal_keep_size": "256MB", "wal_log_hints": "on"}
+    settings = {**STORING, "wal_log_hints": "on"}
     primary = create_primary(cluster, pgflash_install, settings=settings)
     copy = create_copy(cluster, primary.server, settings=settings)
     copy.start()

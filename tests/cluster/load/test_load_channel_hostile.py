@@ -49,7 +49,7 @@ from support.visitors import oid_of
 every_major = pytest.mark.extension
 
 #: pg_rewind reads the log from before the histories diverge.
-KEPT = {**STORING, "wal_keep_size": "256MB", "wal_log_hints": "on"}
+KEPT = {**STORING, "wal_log_hints": "on"}
 
 
 #: A visitor is sent every second.
