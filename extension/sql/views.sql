@@ -295,7 +295,7 @@ COMMENT ON COLUMN pgflash_cache.disk_read_bytes IS
 COMMENT ON COLUMN pgflash_cache.verify_compared IS
 	'Blocks from flash that were compared with their file (pgflash.verify, pgflash_cache_verify).';
 COMMENT ON COLUMN pgflash_cache.verify_mismatches IS
-	'Compared blocks that differed from their file. Anything but 0 means a bug or a bad disk.';
+	'Compared blocks that differed from their file. Anything but 0 means that another program changed the file (foreign_changes), a bad disk, or a bug.';
 COMMENT ON COLUMN pgflash_cache.moved_blocks IS
 	'Cached blocks copied to another slot because the cache was resized.';
 COMMENT ON COLUMN pgflash_cache.takeovers IS

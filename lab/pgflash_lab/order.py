@@ -117,7 +117,7 @@ def require_extension(order: Order) -> None:
     raise ExtensionMissingError(
         f"the extension pgflash is not installed in PostgreSQL {order.install.version} "
         f"({order.install.pkglibdir})",
-        hint=f"Install it: make extension PG_CONFIG={order.install.pg_config}; or leave the "
+        hint=f"Install it: sudo make install PG_CONFIG={order.install.pg_config}; or leave the "
         f"cache out: --set approaches={names}.",
     )
 

@@ -122,9 +122,10 @@ reason_hint(FcReason reason)
 		case FC_REASON_CORRUPTION:
 			return "Check the flash device, then restart the server.";
 		case FC_REASON_MISMATCH:
-			return "Check the device of the data file, too. If it is healthy "
-				   "this is a bug in pgflash: please report it. A restart "
-				   "empties the cache.";
+			return "Check the device of the data file, and whether another "
+				   "program writes to the file. If neither explains it, this "
+				   "is a bug in pgflash: please report it. A restart empties "
+				   "the cache.";
 		case FC_REASON_SELF_TEST:
 			return "Another library may have redirected the same calls; see "
 				   "shared_preload_libraries and LD_PRELOAD.";

@@ -605,8 +605,8 @@ METRICS = (
         name="pgflash_cache_verify_mismatches",
         kind=Kind.COUNTER,
         column="verify_mismatches",
-        help="Compared blocks that differed from their file. Anything but 0 means a bug or a bad "
-        "disk.",
+        help="Compared blocks that differed from their file. Anything but 0 means that another "
+        "program changed the file (foreign_changes), a bad disk, or a bug.",
     ),
     Metric(
         name="pgflash_cache_foreign_changes",

@@ -38,7 +38,7 @@ def order(root: Path, **changes: str) -> Order:
 def test_a_missing_extension_is_said_with_the_command_that_installs_it(tmp_path: Path) -> None:
     with pytest.raises(ExtensionMissingError, match="is not installed") as caught:
         require_extension(order(tmp_path))
-    assert f"make extension PG_CONFIG={tmp_path}/bin/pg_config" in caught.value.hint
+    assert f"make install PG_CONFIG={tmp_path}/bin/pg_config" in caught.value.hint
     assert "--set approaches=baseline,wal-on-flash,hot-objects,all-on-flash" in caught.value.hint
 
 
