@@ -11,6 +11,7 @@ the server, its machine or a safety rule refuses.
 """
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -123,9 +124,10 @@ def plan_is_down(plan: Plan, *, dsn: str | None = None) -> bool:
 
 
 def plan_commands(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return a plan's commands, each after its purpose: stop, start, archive.
+    """Return a plan's commands, each after its purpose: stop, start, programs, archive.
 
     The commands to stop and start run as the user of this process; the server runs archive.
+    Programs is the pg_ctl of a server that a move has stopped; it runs as the owner of the server.
     """
     found: list[tuple[str, str]] = []
     for move, record in zip(plan.moves, plan.records, strict=True):
@@ -134,6 +136,9 @@ def plan_commands(plan: Plan) -> tuple[tuple[str, str], ...]:
             noted = getattr(startup, f"{what}_command") if startup else ""
             if command := move.options.get(f"{what}_command") or noted:
                 found.append((what, command))
+        if startup:
+            loaded = [f"{k}={v}" for k, v in startup.environment.items() if k.startswith("LD_")]
+            found.append(("programs", shlex.join([*loaded, f"{startup.bindir}/pg_ctl"])))
         if move.kind is MoveKind.ARCHIVE and (command := move.options.get("command")):
             found.append(("archive", command))
     return tuple(dict.fromkeys(found))

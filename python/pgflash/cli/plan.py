@@ -74,6 +74,7 @@ def show(*, file: Path | None, form: str) -> None:
         print_records(_COLUMNS, records)
     else:
         _print_plan(found)
+        _print_commands(found)
 
 
 @plan.command(
@@ -186,6 +187,8 @@ def _print_commands(found: Plan) -> None:
     for what, one in api.plan_commands(found):
         if what == "archive":
             say(f"Sets archive_command, which the server runs: {one}")
+        elif what == "programs":
+            say(f"Runs as the server's user: {one}")
         else:
             say(f"Runs as {user} to {what} the server: {one}")
 

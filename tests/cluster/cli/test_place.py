@@ -178,14 +178,23 @@ def test_the_commands_of_a_plan_are_shown_before_anybody_agrees(
         assert f"Runs as {user} to stop the server: systemctl stop db; rm x \\u001b[2K\n" in text
         assert f"Runs as {user} to start the server: start db\n" in text
         assert "standard input is not a terminal" in text
-    noted = Startup(bindir="/b", config_directory="/d", start_command="start it otherwise")
+    noted = Startup(
+        bindir="/b b",
+        config_directory="/d",
+        environment={"LD_PRELOAD": "/x.so", "HOME": "/h"},
+        start_command="start it otherwise",
+    )
     record = Record(state=MoveState.DOING, notes={"startup": noted.to_json()})
     # Those of a server that was stopped, unless others are given since.
     for given, start in ((options, "start db"), ({}, "start it otherwise")):
         plan = replace(read_plan(path), moves=(replace(wal, options=given),))
         write_plan(path, plan.with_record(0, record))
-        text = said(capsys, 1, "plan", "apply", str(path), "--dsn", placed.dsn)
-        assert re.findall("to start the server: (.*)", text) == [start]
+        for text in (
+            said(capsys, 1, "plan", "apply", str(path), "--dsn", placed.dsn),
+            said(capsys, 0, "plan", "show", str(path)),
+        ):
+            assert re.findall("to start the server: (.*)", text) == [start]
+            assert "server's user: LD_PRELOAD=/x.so '/b b/pg_ctl'\n" in text
 
 
 def test_a_server_that_a_killed_move_left_down_is_asked_for_and_started(
