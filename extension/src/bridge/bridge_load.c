@@ -33,6 +33,7 @@
 #include "bridge/bridge_runtime.h"
 #include "broken.h"
 #include "fcache/assert.h"
+#include "fcache/curve.h"
 #include "fcache/housekeeping.h"
 #include "fcache/replacement.h"
 #include "fcache/writer.h"
@@ -52,6 +53,18 @@ static struct
 	unsigned filled;     /* of the plan */
 	unsigned got;        /* blocks that were read */
 } run;
+
+/*
+ * The hash of a file for the end of whose writes a run has waited in vain: a
+ * write that failed never ends.  Until it does, nothing of the file is read.
+ */
+static uint64_t writes_on;
+
+static bool
+is_written(const FcTicket *ticket)
+{
+	return !fc_fill_may_load(&runtime.cache, ticket);
+}
 
 const char *
 bridge_load_hindrance(void)
@@ -157,7 +170,10 @@ plan_run(int fd, OpenFile *file, const BridgeLoadRun *wanted, unsigned count,
 		 */
 		if (status == FC_STALE && descriptors_number(fd, file))
 			status = fc_read_ticket(&runtime.cache, &file->file, block, ticket);
-		if (status == FC_MISS)
+		if (status == FC_MISS && is_written(ticket) &&
+		    writes_on == fc_curve_file_hash(file->file.id))
+			out->refused++;
+		else if (status == FC_MISS)
 			run.plan.block[run.plan.count++] = (uint8_t) i;
 		else if (status == FC_OK)
 			out->cached++;
@@ -274,11 +290,12 @@ bridge_load_fill(bool give_up, BridgeLoad *out)
 	while (run.filled < run.plan.count)
 	{
 		FcRingInfo ring = fc_writer_ring_info(&runtime.cache);
+		bool written = is_written(&run.plan.ticket[run.filled]);
 
-		if (!give_up &&
-		    (ring.used >= (ring.pages + 1) / 2 ||
-		     !fc_fill_may_load(&runtime.cache, &run.plan.ticket[run.filled])))
+		if (!give_up && (written || ring.used >= (ring.pages + 1) / 2))
 			return false;
+		if (written)
+			writes_on = fc_curve_file_hash(run.file->file.id);
 		if (!give_up && fill_one(run.filled))
 			out->loaded++;
 		else

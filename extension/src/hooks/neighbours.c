@@ -289,7 +289,8 @@ neighbours_plan(const Call *call, OpenFile *entry, const Run *run,
 	out->any = false;
 	out->size = out->count = out->got = out->plan.count = out->class = 0;
 	if (!setting_fill_neighbours || run->count != 1 || plan->count != 1 ||
-	    !fc_fill_has_room(&runtime.cache, &plan->ticket[0]) || !may_fill())
+	    !fc_fill_has_room(&runtime.cache, &plan->ticket[0]) ||
+	    !fc_fill_may_load(&runtime.cache, &plan->ticket[0]) || !may_fill())
 		return;
 	out->class = class_of(entry->file.id);
 	out->size = choose_size(out->class);

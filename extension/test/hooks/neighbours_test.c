@@ -340,6 +340,24 @@ test_no_writer(void)
 	server_close(fd);
 }
 
+static void
+test_failed_write(void)
+{
+	int fd = relation(FILE_BLOCKS, 0);
+	uint64_t reads = counter(FC_COUNT_neighbour_reads);
+	Page page = page_of('x');
+
+	if (fc_writer_begin(&runtime.cache, &writer) != FC_OK)
+		abort();
+	set_turn(1);
+	fault = (Fault){ .name = "pwrite", .fd = fd, .error = ENOSPC };
+	if (changes_pwrite(fd, &page, sizeof(page), 0) >= 0 || fault.name != NULL)
+		abort();
+	OK(added_by(fd, 1000) == 0 && counter(FC_COUNT_neighbour_reads) == reads,
+	   "none is read that could not be filled: a write has failed");
+	server_close(fd);
+}
+
 int
 main(void)
 {
@@ -356,6 +374,7 @@ main(void)
 	test_change();
 	test_no_room();
 	test_no_writer();
+	test_failed_write();
 	tear_down();
 	return tap_done();
 }
