@@ -68,7 +68,7 @@ help:
 	@echo 'make monitoring-check  raise every alert by its fault, with Prometheus and Alertmanager'
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make bench-throttled a server on a volume of 500 reads a second: with the cache and without, and emulated (as root, 20 minutes)'
-	@echo 'make bench-peers     beside bcache and dm-cache, in a virtual machine (QEMU, Debian'"'"'s kernel; 75 minutes, ARGS=--quick)'
+	@echo 'make bench-peers     beside bcache and dm-cache, in a virtual machine (KVM or User-Mode Linux; 75 minutes, ARGS=--quick)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  test beside each extension that Debian packages for 15; write docs/reference/extensions.md'
 	@echo 'make older-check     an upgrade from the library of 0.1 and back, built from the history'

@@ -158,7 +158,8 @@ def bcache(devices: Devices) -> Iterator[Path]:
     run("modprobe", "bcache")
     for device in (devices.disk, devices.flash):
         run("wipefs", "--all", str(device))
-    run("make-bcache", "--writethrough", "--bdev", str(devices.disk), "--cache", str(devices.flash))
+    # It writes through unless told otherwise.
+    run("make-bcache", "--bdev", str(devices.disk), "--cache", str(devices.flash))
     backing = Path(f"/sys/class/block/{devices.disk.name}/bcache")
     for device in (devices.flash, devices.disk):
         # udev may have been faster.

@@ -81,7 +81,14 @@ echo \"\$(\$b cat /all/sys/class/block/ubda/dev) ${DISK_IOPS:-500}\" \\
 esac
 
 folder=$(mktemp -d "${FOLDER:-/var/tmp}/pgflash-peers.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
+machine=
+clean_up()
+{
+	[ -z "$machine" ] || { kill "$machine" && wait "$machine"; } 2>/dev/null || true
+	rm -rf "$folder"
+}
+trap clean_up EXIT
+trap 'exit 143' HUP INT TERM
 truncate -s 4G "$folder/disk"
 truncate -s 512M "$folder/flash"
 mkdir -p out/peers
@@ -129,7 +136,7 @@ chmod +x "$tree/init"
 rm -f out/peers/status
 if [ "$MACHINE" = uml ]; then
 	TMPDIR=/dev/shm linux.uml "mem=${MEMORY:-4G}" "ubd0=$folder/disk" "ubd1=$folder/flash" \
-		"initrd=$folder/initrd" root=/dev/ram0 con=null con0=null,fd:1 loglevel=2 panic=-1 2>&1 </dev/null
+		"initrd=$folder/initrd" root=/dev/ram0 con=null con0=null,fd:1 loglevel=2 panic=-1 2>&1 </dev/null &
 else
 	model=none
 	[ "$(id -u)" = 0 ] && model=passthrough
@@ -141,8 +148,11 @@ else
 		-virtfs "$(share / lower),readonly=on" -virtfs "$(share "$MODULES" modules),readonly=on" \
 		-virtfs "$(share "$repository/out/peers" out)" \
 		-drive "$(drive "$folder/disk"),throttling.iops-read=${DISK_IOPS:-500}" \
-		-drive "$(drive "$folder/flash")" 2>&1 </dev/null
+		-drive "$(drive "$folder/flash")" 2>&1 </dev/null &
 fi
+machine=$!
+wait "$machine" || true
+machine=
 [ -r out/peers/status ] || fail 'the machine ended before the bench did'
 code=$(cat out/peers/status)
 rm -f out/peers/status
