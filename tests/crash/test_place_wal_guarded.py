@@ -117,7 +117,7 @@ def test_a_mounted_wal_folder_is_refused(placed: PlacedServer) -> None:
     try:
         assert_refused_untouched(placed, wal_to(placed, "unmounted"), "pg_wal is a mount point")
     finally:
-        subprocess.run(["umount", wal], check=True)
+        subprocess.run(["umount", "--lazy", wal], check=True)
 
 
 def test_a_server_that_was_started_by_a_relative_path_starts_again(
