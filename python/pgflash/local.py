@@ -14,8 +14,9 @@ import struct
 from pgflash.machine.processes import Process
 from pgflash.session import Connection
 
-#: How far the kernel's and the server's start times of one process may differ.
-_SAME_START_S = 5.0
+#: How far the kernel's and the server's start times of one process may differ.  On a machine that
+#: stalls, the server notes the time seconds after the process began; clocks are also set.
+_SAME_START_S = 60.0
 
 _SELF = """
 select pid, extract(epoch from backend_start)::float8 from pg_catalog.pg_stat_activity
