@@ -33,6 +33,9 @@ def few(
     spaces: tuple[tuple[str, float, float], ...] = (),
     cache: tuple[float, float] | None = None,
     wal_bytes: float = 0.0,
+    unbuffered: float = 0.0,
+    unlisted: tuple[float, float] = (0.0, 0.0),
+    loaded: bool = True,
 ) -> AwrReport:
     """Return a report: reads, flash reads, temp and syncs are (count, seconds).
 
@@ -40,13 +43,14 @@ def few(
     (bytes, hit ratio); tablespaces are (name, reads, ms of a read); the existing cache has a size
     and a hit ratio.  STANDBY_S is the part of COMMIT_S that is waited for a standby.  Reads by I/O
     workers are (count, seconds of the device) by source; sessions waited ASYNCHRONOUS_S for them.
+    UNLISTED are the (reads, writes) of segments that are not listed, UNBUFFERED the blocks that
+    were not in shared_buffers.  LOADED: the extension was there, and told the source of each read.
     """
     by_workers = asynchronous or {}
     user_io_s = reads[1] + flash_reads[1] + temp[1] + asynchronous_s
     db_time_s = cpu_s + user_io_s + commit_s + lock_s + configuration_s + other_s
     events = [
-        ("data file read, disk", *reads, "User I/O"),
-        ("data file read, flash cache", *flash_reads, "User I/O"),
+        *(_sources(reads, flash_reads) if loaded else ()),
         ("temporary file read", *temp, "User I/O"),
         ("LWLock:WALWrite", None, commit_s - standby_s, "Commit"),
         ("IPC:SyncRep", None, standby_s, "Commit"),
@@ -59,19 +63,15 @@ def few(
     classes += [("Application", lock_s), ("Configuration", configuration_s), ("Other", other_s)]
     tables = (
         _table("db-time", ("name", "total_s"), [("DB time", db_time_s)]),
-        _table("load-profile", ("name", "total"), [("transactions", transactions)]),
+        _profile(transactions, unbuffered),
         _table(
             "top-events", ("event", "waits", "total_s", "wait_class"), events, _apart(by_workers)
         ),
         _table("wait-classes", ("wait_class", "total_s"), classes),
-        _table(
-            "wal",
-            ("name", "total"),
-            [("WAL syncs", syncs[0]), ("WAL sync time", syncs[1]), ("WAL written", wal_bytes)],
-        ),
+        _wal(syncs, wal_bytes),
         _table("summary", ("name", "value"), [("flash cache hits", cache[1])] if cache else []),
         _files(reads, flash_reads[0] + of_workers, writes, temp[0], vacuum_reads, elapsed_s),
-        *_objects(segments, spaces, 1000 * reads[1] / reads[0] if reads[0] else 0.0),
+        *_objects(segments, unlisted, spaces, 1000 * reads[1] / reads[0] if reads[0] else 0.0),
         _table(
             "flash-cache-advice",
             ("size_factor", "size_bytes", "hit_ratio"),
@@ -79,6 +79,26 @@ def few(
         ),
     )
     return _report(tables, cores, elapsed_s)
+
+
+def _sources(
+    reads: tuple[float, float], flash_reads: tuple[float, float]
+) -> list[tuple[Cell, ...]]:
+    """Return the events of reads by their source."""
+    return [
+        ("data file read, disk", *reads, "User I/O"),
+        ("data file read, flash cache", *flash_reads, "User I/O"),
+    ]
+
+
+def _profile(transactions: float, unbuffered: float) -> ReportTable:
+    rows = [("transactions", transactions), ("blocks not in shared_buffers", unbuffered)]
+    return _table("load-profile", ("name", "total"), rows)
+
+
+def _wal(syncs: tuple[float, float], wal_bytes: float) -> ReportTable:
+    rows = [("WAL syncs", syncs[0]), ("WAL sync time", syncs[1]), ("WAL written", wal_bytes)]
+    return _table("wal", ("name", "total"), rows)
 
 
 def _apart(by_workers: dict[str, tuple[float, float]]) -> list[tuple[Cell, ...]]:
@@ -120,24 +140,32 @@ def _files(
 
 def _objects(
     segments: tuple[tuple[str, str, float, float], ...],
+    unlisted: tuple[float, float],
     spaces: tuple[tuple[str, float, float], ...],
     mean_ms: float,
 ) -> Iterator[ReportTable]:
     """Yield the tables of relations and tablespaces."""
+
+    def rest(value: float) -> list[tuple[Cell, ...]]:
+        return [("all others", "", "", "", value)] if any(unlisted) else []
+
     yield _table(
         "segments-reads",
         ("relation", "database", "tablespace", "kind", "reads"),
         [(name, "app", "pg_default", kind, n) for name, kind, n, _ in segments],
+        rest=rest(unlisted[0]),
     )
     yield _table(
         "segments-read-time",
         ("relation", "database", "tablespace", "kind", "read_time_ms"),
         [(name, "app", "pg_default", kind, n * mean_ms) for name, kind, n, _ in segments],
+        rest=rest(unlisted[0] * mean_ms),
     )
     yield _table(
         "segments-writes",
         ("relation", "database", "tablespace", "kind", "writes"),
         [(name, "app", "pg_default", kind, n) for name, kind, _, n in segments],
+        rest=rest(unlisted[1]),
     )
     yield _table(
         "io-tablespaces",
@@ -177,6 +205,7 @@ def _table(
     names: tuple[str, ...],
     rows: Sequence[tuple[Cell, ...]],
     apart: Sequence[tuple[Cell, ...]] = (),
+    rest: Sequence[tuple[Cell, ...]] = (),
 ) -> ReportTable:
     texts = {"name", "event", "wait_class", "backend_type", "file_class", "relation"}
     texts |= {"database", "tablespace", "kind"}
@@ -187,5 +216,6 @@ def _table(
         rows=(
             *(Row(cells=tuple(cells), mark=RowMark.PLAIN) for cells in rows),
             *(Row(cells=tuple(cells), mark=RowMark.APART) for cells in apart),
+            *(Row(cells=tuple(cells), mark=RowMark.REST) for cells in rest),
         ),
     )

@@ -149,6 +149,25 @@ def test_an_object_read_in_part_is_kept_in_the_cache_rather_than_moved() -> None
     assert "at most 23.4 MB of 400 MB were read" in reasons["history"]
 
 
+def test_a_table_read_by_large_calls_was_read_as_a_whole() -> None:
+    # 3,200 calls of 128 kB are all of its 400 MB.
+    one = next(one for one in WORK.segments if one.name == "history")
+    scanned = replace(one, reads=3_200.0, read_bytes=3_200.0 * 131_072)
+    work = replace(WORK, segments=(scanned,))
+    found = choose(work, flash=FLASH, sizes=SIZES, flash_bytes=10 * GB, kept=True)
+    assert [one.verdict for one in found.objects] == ["move"]
+
+
+def test_what_is_not_listed_has_its_part_of_all_reads() -> None:
+    work = work_of_report(few(segments=SEGMENTS, unlisted=(60_000.0, 3_000.0)))
+    found = choose(work, flash=FLASH, sizes=SIZES, flash_bytes=10 * GB)
+    # All but the catalog's 1,000 of 20,000 reads that are listed, of 80,000.
+    assert found.reads == pytest.approx(19_000 / 80_000)
+    assert found.writes == pytest.approx(1_000 / 4_000)
+    assert not any(one.name == "all others" for one in found.objects)
+    assert choose_named(work, ["stock"])[0] == pytest.approx(10_000 / 80_000)
+
+
 def test_what_is_mostly_written_is_never_kept() -> None:
     work = work_of_report(few(segments=(("log", "table", 1_000.0, 5_000.0),)))
     sizes = {("app", "log"): 1_000 * MB}
@@ -387,6 +406,8 @@ def test_a_way_pays_for_the_devices_it_uses() -> None:
     alone = ways["all-on-flash"]
     assert alone.cost_per_1000_tpm == pytest.approx(6_268 / (alone.per_s * 0.06))
     assert alone.currency == "USD"
+    with pytest.raises(UsageError, match="in USD and EUR, which cannot be added"):
+        with_prices(Situation(), array=array, flash=replace(flash, currency="EUR"))
 
 
 def test_what_is_in_a_tablespace_on_flash_is_not_the_arrays_work() -> None:

@@ -14,6 +14,7 @@ from pgflash.advise.media import DISK, FLASH, Drive
 from pgflash.advise.model import Model, Target
 from pgflash.advise.sizes import CACHE_FACTOR, covered_hits, hits_of, knee
 from pgflash.advise.work import Work
+from pgflash.errors import UsageError
 from pgflash.model.advice import Advice, ApproachAdvice, Bottleneck
 from pgflash.model.device import Price, Raid
 from pgflash.model.prices import storage_price
@@ -66,7 +67,10 @@ class Situation:
 
 
 def with_prices(known: Situation, *, array: Price | None, flash: Price | None) -> Situation:
-    """Return the same with storage prices; each approach pays for the devices it uses."""
+    """Return the same with storage prices; each approach pays for the devices it uses.
+
+    Raises UsageError if they are in different currencies.
+    """
 
     def cost(approach: str, per_s: float) -> float | None:
         used = [flash] if approach == "all-on-flash" else [array, flash]
@@ -76,6 +80,11 @@ def with_prices(known: Situation, *, array: Price | None, flash: Price | None) -
     if array is None and flash is None:
         return known
     currency = (flash or array or _NO_PRICE).currency
+    if array is not None and array.currency != currency:
+        raise UsageError(
+            f"prices are in {array.currency} and {currency}, which cannot be added",
+            hint="Give all prices in one currency.",
+        )
     return replace(known, cost=cost, currency=currency)
 
 

@@ -13,7 +13,7 @@ that is mostly written is moved or left.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgflash.advise.media import Drive
 from pgflash.advise.work import Segment, Work
@@ -166,6 +166,7 @@ def _measure(
         kind=one.kind,
         bytes=sizes.get((one.database, one.name)),
         reads=one.reads,
+        read_bytes=one.reads * _BLOCK_BYTES if one.read_bytes is None else one.read_bytes,
         writes=one.writes,
         saved_s=saved_s,
         share=_part(one.read_s, all_read_s),
@@ -184,7 +185,7 @@ def _judge(one: HotObject, moved: bool, worth: bool, *, kept: bool, sized: bool)
     elif kept:
         verdict = "keep"
         reason = (
-            f"at most {size(one.reads * _BLOCK_BYTES)} of {size(one.bytes or 0)} were read: the "
+            f"at most {size(one.read_bytes)} of {size(one.bytes or 0)} were read: the "
             "flash cache holds that part"
             if _is_partial(one)
             else "does not fit beside objects that save more; the flash cache can hold the "
@@ -192,25 +193,14 @@ def _judge(one: HotObject, moved: bool, worth: bool, *, kept: bool, sized: bool)
         )
     else:
         verdict, reason = "leave", "does not fit beside objects that save more"
-    return HotObject(
-        name=one.name,
-        database=one.database,
-        kind=one.kind,
-        bytes=one.bytes,
-        reads=one.reads,
-        writes=one.writes,
-        saved_s=one.saved_s,
-        share=one.share,
-        verdict=verdict,
-        reason=reason,
-    )
+    return replace(one, verdict=verdict, reason=reason)
 
 
 def _is_partial(one: HotObject) -> bool:
     """Tell whether a period used only a part of an object, and read more than it wrote."""
     if one.bytes is None or one.writes > one.reads:
         return False
-    return one.reads * _BLOCK_BYTES < TOUCHED_MIN * one.bytes
+    return one.read_bytes < TOUCHED_MIN * one.bytes
 
 
 def _is_movable(segment: Segment) -> bool:

@@ -37,6 +37,7 @@ _BLOCK_BYTES = 8192
 #: How the rows of calls end that others made for a session.
 _ASYNCHRONOUS = ", asynchronous"
 _COPIES = "data file read, page cache"
+_SOURCES = ("page cache", "flash cache", "disk")
 #: The wait for a synchronous standby, in the report's table of events.
 _STANDBY = "IPC:SyncRep"
 #: Waits for a session that may itself be waiting for storage: locks held during reads, writes and
@@ -79,13 +80,16 @@ class Reads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A table or an index, with its reads and writes."""
+    """A table or an index, with its reads and writes; or all that a report does not list."""
 
     name: str
     database: str
     tablespace: str
+    #: As in the report; "others" of those that it does not list.
     kind: str
     reads: float = 0.0
+    #: None: a block for each read.
+    read_bytes: float | None = None
     read_s: float = 0.0
     writes: float = 0.0
 
@@ -202,9 +206,14 @@ def work_of_report(report: AwrReport, *, flash_tablespaces: frozenset[str] = fro
             "Reads and writes of other processes were not counted, so they are not "
             "part of the load."
         )
-    if parts.reads.count and not events.has("data file read"):
+    if parts.reads.count and not events.tells_sources:
         notes.append(
             "The times of reads are sampled, or PostgreSQL's own: the extension was not there."
+        )
+    if not parts.reads.count and not events.tells_sources and _unbuffered(profile):
+        notes.append(
+            "How long reads took is not known, so nothing is predicted for them: set "
+            "track_io_timing to on, or load the extension."
         )
     known_s = (
         cpu_s + parts.run_queue_s + parts.reads.seconds + parts.flash.seconds + parts.temp.seconds
@@ -274,7 +283,9 @@ def _parts(
     user_io_s = _number(classes.get("User I/O"))
     disk, copied_s = events.reads("disk"), events.asynchronous_s("page cache")
     read_s = max(user_io_s - flash.seconds - copied_s - temp_s - extend_s - buffer_s, 0.0)
-    count = disk.count or max(_number(profile.get("blocks not in shared_buffers")) - flash.count, 0)
+    count = disk.count
+    if not events.tells_sources and read_s > 0:
+        count = max(_unbuffered(profile) - flash.count, 0)
     # The bytes are those of all reads; blocks not in shared_buffers include copies.
     calls = count + flash.count + (events.copies if disk.count else 0.0)
     sizes = io.client_bytes()
@@ -353,8 +364,11 @@ class _Events:
     def names(self) -> tuple[str, ...]:
         return tuple(self._rows)
 
-    def has(self, beginning: str) -> bool:
-        return any(name.startswith(beginning) for name in (*self._rows, *self._asynchronous))
+    @property
+    def tells_sources(self) -> bool:
+        """Tell whether the extension counted reads, each by its source."""
+        known = {*self._rows, *self._asynchronous, *((_COPIES,) if self.copies else ())}
+        return any(f"data file read, {source}" in known for source in _SOURCES)
 
     def seconds(self, name: str) -> float:
         return self._rows.get(name, (0.0, 0.0))[1]
@@ -421,6 +435,10 @@ class _Io:
         )
 
 
+def _unbuffered(profile: Mapping[str, object]) -> float:
+    return _number(profile.get("blocks not in shared_buffers"))
+
+
 def _is_temp(event: str) -> bool:
     return event.startswith("temporary ") or event.startswith("IO:BufFile")
 
@@ -437,10 +455,13 @@ def _other_cores(tables: Mapping[str, ReportTable], cores: int | None, mine: flo
 
 
 def _segments(tables: Mapping[str, ReportTable]) -> tuple[Segment, ...]:
-    """Join the rankings by reads, by read time and by writes."""
+    """Join the rankings by reads, by read time and by writes; all that they do not list is one."""
     found: dict[tuple[str, str, str, str], dict[str, float]] = {}
     wanted = (
-        ("segments-reads", {"reads": "reads", "blocks_read": "reads"}),
+        (
+            "segments-reads",
+            {"reads": "reads", "blocks_read": "reads", "read_bytes": "read_bytes"},
+        ),
         ("segments-read-time", {"read_time_ms": "read_ms"}),
         ("segments-writes", {"writes": "writes"}),
     )
@@ -450,14 +471,14 @@ def _segments(tables: Mapping[str, ReportTable]) -> tuple[Segment, ...]:
             continue
         names = [column.name for column in table.columns]
         for row in table.rows:
-            if row.mark is not RowMark.PLAIN:
+            if row.mark not in (RowMark.PLAIN, RowMark.REST):
                 continue
             cells = dict(zip(names, row.cells, strict=True))
             key = (
                 str(cells["relation"]),
                 str(cells.get("database", "")),
                 str(cells.get("tablespace", "")),
-                str(cells.get("kind", "")),
+                "others" if row.mark is RowMark.REST else str(cells.get("kind", "")),
             )
             sums = found.setdefault(key, {})
             for column, name in columns.items():
@@ -470,6 +491,7 @@ def _segments(tables: Mapping[str, ReportTable]) -> tuple[Segment, ...]:
             tablespace=tablespace,
             kind=kind,
             reads=sums.get("reads", 0.0),
+            read_bytes=sums.get("read_bytes"),
             read_s=sums.get("read_ms", 0.0) / 1000,
             writes=sums.get("writes", 0.0),
         )

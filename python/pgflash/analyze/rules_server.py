@@ -42,7 +42,7 @@ def checksum_failures(period: Period, _found: DbTime) -> Weighed | None:
 
 
 def requested_checkpoints(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that checkpoints were requested before their scheduled time."""
+    """Say that checkpoints were requested more often than scheduled."""
     done = checkpoints(period)
     if done is None or done.requested < 2 or done.requested <= done.timed:
         return None
@@ -50,10 +50,11 @@ def requested_checkpoints(period: Period, _found: DbTime) -> Weighed | None:
         "requested-checkpoints",
         Severity.NOTE,
         f"{things(done.requested, 'checkpoint was', 'checkpoints were')} requested and "
-        f"{done.timed} scheduled: the WAL reaches max_wal_size before checkpoint_timeout.",
+        f"{done.timed} scheduled.",
         f"{count(done.buffers_written)} blocks written by checkpoints in {duration(done.write_s)}",
         table="checkpoints",
-        advice="Raise max_wal_size.",
+        advice="Raise max_wal_size if the WAL reaches it before checkpoint_timeout; base backups "
+        "and commands request checkpoints, too.",
         weight=0.1,
     )
 

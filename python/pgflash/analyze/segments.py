@@ -80,6 +80,7 @@ def segments_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTab
         figure("reads", "Reads", Unit.COUNT),
         figure("share", "% of all", Unit.SHARE),
         figure("per_s", "Reads/s", Unit.PER_SECOND),
+        figure("read_bytes", "Read", Unit.BYTES),
         figure("disk_reads", "From disk", Unit.COUNT, told),
         figure("page_cache_reads", "From the page cache", Unit.COUNT, told),
         figure("flash_reads", "From flash", Unit.COUNT),

@@ -60,6 +60,7 @@ class HotObject:
     kind: str
     bytes: float | None
     reads: float
+    read_bytes: float
     writes: float
     #: Wait time of the period that it would save.
     saved_s: float

@@ -73,6 +73,26 @@ def test_copies_by_io_workers_from_the_page_cache_are_no_reads_from_disk() -> No
     assert work.reads.mean_bytes == 8192
 
 
+def test_reads_whose_time_is_not_known_are_no_waits_of_a_disk() -> None:
+    """The server measured no times (track_io_timing), or the page cache served all its reads."""
+    for loaded, noted in ((False, True), (True, False)):
+        report = few(reads=(0.0, 0.0), unbuffered=500_000.0, other_s=100.0, loaded=loaded)
+        work = work_of_report(report)
+        assert work.reads.count == 0
+        assert any("track_io_timing" in note for note in work.notes) == noted
+        assert not any("extension was not there" in note for note in work.notes)
+        model = Model(work, array=DISK, flash=FLASH)
+        assert model.predict(PRESENT).per_s == pytest.approx(work.per_s)
+        assert model.predict(Target(name="c", title="", cached=1.0)).ratio == pytest.approx(1.0)
+
+
+def test_reads_that_the_server_timed_are_blocks_not_in_shared_buffers() -> None:
+    report = few(reads=(10_000.0, 100.0), unbuffered=20_000.0, loaded=False)
+    work = work_of_report(report)
+    assert (work.reads.count, work.reads.seconds) == (20_000.0, 100.0)
+    assert any("extension was not there" in note for note in work.notes)
+
+
 def test_without_any_wait_for_storage_flash_brings_nothing() -> None:
     work = work_of_report(few(reads=(0, 0), commit_s=0.0, syncs=(0, 0), cpu_s=400.0))
     found = model(work).predict(ALL)
