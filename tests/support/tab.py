@@ -62,7 +62,7 @@ select kind || what.unit, sum(case what.unit when ' calls' then calls else bytes
                        else 'Page cache, reads' end as kind
           from pgflash_io
          where file_class = 'data' or file_class like 'temp%'
-            or file_class = 'wal' and operation <> 'sync') as each
+            or file_class = 'wal' and operation = 'write') as each
  group by 1
 """
 _WAITED = """

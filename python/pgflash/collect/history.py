@@ -308,7 +308,7 @@ def _reading(
 def flow_of(file_class: object, operation: object, source: object) -> str:
     """Return the live page's flow that a row of pgflash_io belongs to; "": none."""
     if file_class == "wal":
-        return "" if operation == "sync" else "wal"
+        return "wal" if operation == "write" else ""
     if file_class in ("temp", "temp relation"):
         return "temp"
     if file_class != "data":

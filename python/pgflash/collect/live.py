@@ -63,7 +63,8 @@ select case when file_class = 'wal' then case when operation = 'sync' then 'wal 
             when operation <> 'read' then 'disk writes' else source end,
        sum(calls)::float8, sum(bytes)::float8, sum(time_ms)::float8
   from {schema}.pgflash_io_rows()
- where file_class in ('data', 'temp', 'temp relation', 'wal')
+ where file_class in ('data', 'temp', 'temp relation')
+    or file_class = 'wal' and operation in ('write', 'sync')
  group by 1
 """
 

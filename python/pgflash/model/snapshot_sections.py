@@ -271,7 +271,7 @@ select pg_catalog.pg_wal_lsn_diff(
         name="wal",
         kind=SectionKind.COUNTER,
         about="exact counts and times of WAL writes",
-        gauges=("write_mean_ms", "sync_mean_ms"),
+        gauges=("write_mean_ms", "sync_mean_ms", "wal_records", "wal_fpi", "wal_bytes"),
         reset="stats_since",
         falls=Falls.RESTART,
     ),

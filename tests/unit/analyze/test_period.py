@@ -291,6 +291,17 @@ def test_file_calls_that_fell_are_a_restart() -> None:
         make_period(store, 1, 2)
 
 
+def test_a_reset_of_pg_stat_wal_is_no_restart() -> None:
+    def wal(writes: int, wal_bytes: int) -> dict[str, object]:
+        return {"writes": writes, "wal_bytes": wal_bytes, "wal_records": 7, "wal_fpi": wal_bytes}
+
+    store = shelf_of({"wal": [wal(100, 5_000)]}, {"wal": [wal(130, 200)]})
+    assert make_period(store, 1, 2).records("wal")[0]["writes"] == 30
+    store = shelf_of({"wal": [wal(100, 5_000)]}, {"wal": [wal(30, 200)]})
+    with pytest.raises(PeriodError, match="after a crash between the snapshots 1"):
+        make_period(store, 1, 2)
+
+
 def test_a_histogram_is_had_from_the_ends_alone() -> None:
     def buckets(*counts: int) -> dict[str, Rows]:
         key = {"backend_type": "client backend", "file_class": "data", "operation": "read"}

@@ -60,6 +60,7 @@ def test_a_clock_that_was_set_back_is_no_restart() -> None:
         (("temp relation", "read", "disk"), "temp"),
         (("wal", "write", "disk"), "wal"),
         (("wal", "sync", "disk"), ""),
+        (("wal", "read", "disk"), ""),  # of a standby, or for one
         (("wal init", "write", "disk"), ""),
         (("slru", "read", "disk"), ""),
     ],
