@@ -25,6 +25,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any, Final, LiteralString, NamedTuple, Self, TypeAlias, cast
 
 import psycopg
@@ -33,6 +34,7 @@ from psycopg.abc import Buffer, Params
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
+from psycopg.types.datetime import TimestamptzLoader
 
 from pgflash.errors import PgflashError
 
@@ -51,6 +53,9 @@ SIGNATURE: Final = "/* pgflash */"
 
 #: pg_temp is last: otherwise it would be searched first for tables and types.
 SEARCH_PATH = "set search_path = pg_catalog, pg_temp"
+
+#: The only style that psycopg reads; a database or a role may have another one.
+_DATE_STYLE = "set datestyle = 'ISO'"
 
 #: A server that has not loaded pgflash lacks the setting; to set it there would create it.
 _RESTRICT = """
@@ -84,11 +89,15 @@ def parse_dsn(dsn: str) -> dict[str, Any]:
     try:
         return conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:
-        raise SessionError(
-            f"the connection string is wrong: {_words(error)}",
-            hint='Write it as "host=... port=... dbname=... user=...", or as a postgresql:// URI.',
-            exit_code=2,
-        ) from error
+        raise _wrong(error) from error
+
+
+def _wrong(error: psycopg.ProgrammingError) -> SessionError:
+    return SessionError(
+        f"the connection string is wrong: {_words(error)}",
+        hint='Write it as "host=... port=... dbname=... user=...", or as a postgresql:// URI.',
+        exit_code=2,
+    )
 
 
 class _Cursor(psycopg.Cursor[tuple[Any, ...]]):
@@ -139,6 +148,20 @@ class _AnyJson(Loader):
         return json.loads(bytes(data).decode("utf-8", errors="replace"))
 
 
+class _FixedOffset(TimestamptzLoader):
+    """Reads a time with its offset from UTC, not with the session's time zone.
+
+    Python compares and subtracts two times of one zone by its clock: wrong by an hour if daylight
+    saving time begins or ends between them.
+    """
+
+    def load(self, data: Buffer) -> datetime:
+        try:
+            return datetime.fromisoformat(bytes(data).decode())
+        except ValueError:
+            return super().load(data)  # it says what Python cannot hold
+
+
 def _read_any_text(connection: Connection) -> None:
     """Read bytes that are not UTF-8, too; have the server send all that its database may have."""
     if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
@@ -165,6 +188,8 @@ def connect(dsn: str) -> Connection:
             client_encoding="UTF8",
             cursor_factory=_Cursor,
         )
+    except psycopg.ProgrammingError as error:
+        raise _wrong(error) from error
     except psycopg.OperationalError as error:
         raise UnreachableError(
             f"could not connect: {_words(error)}",
@@ -182,6 +207,8 @@ def connect(dsn: str) -> Connection:
         with said("begin a session"):
             connection.execute(SEARCH_PATH)
             connection.execute(_RESTRICT, ("on",))
+            connection.execute(_DATE_STYLE)
+            connection.adapters.register_loader("timestamptz", _FixedOffset)
             _read_any_text(connection)
     except SessionError:
         connection.close()

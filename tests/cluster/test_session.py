@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -30,6 +31,9 @@ select (select count(*) from "\N{SNOWMAN}" where n <> g) from generate_series(1,
 """
 
 
+NIGHT = """
+select '2026-10-25 00:55+00'::timestamptz, '2026-10-25 01:05+00'::timestamptz, null::timestamptz
+"""
 UNRESTRICTED = "set pgflash.restrict_objects = off"
 SLEEP = "select pg_sleep(seconds) from public.waiting"
 SLEEPING = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
@@ -83,6 +87,28 @@ def test_the_environments_encoding_does_not_matter(
         connection.execute("select pg_stat_force_next_flush()")
         output(capsys, "snapshot", "--dsn", server.conninfo())
     assert "\N{SNOWMAN}" in output(capsys, "report", "--dsn", server.conninfo())
+
+
+def test_times_are_read_whatever_the_style_and_the_clocks_change(
+    cluster: ClusterFactory, pgflash_install: PgInstall, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = cluster(install=pgflash_install, preload="pgflash", settings=BY_HAND)
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        connection.execute("alter database postgres set datestyle = 'German'")
+        connection.execute("alter database postgres set timezone = 'Europe/Berlin'")
+    output(capsys, "snapshot", "--dsn", server.conninfo())
+    output(capsys, "snapshot", "--dsn", server.conninfo())
+    assert len(api.snapshots(dsn=server.conninfo())) == 2
+    assert "DB time" in output(capsys, "report", "--dsn", server.conninfo())
+    # At 1:00 UTC the clocks went from 3:00 back to 2:00.
+    with closing(connect(server.conninfo())) as session:
+        before, after, never = session.execute(NIGHT).fetchone() or ()
+        with pytest.raises(psycopg.DataError):
+            session.execute("select 'infinity'::timestamptz").fetchone()
+    assert (before.hour, after.hour) == (2, 2)
+    assert after - before == timedelta(minutes=10)
+    assert never is None
 
 
 def cancelled(

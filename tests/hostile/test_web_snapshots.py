@@ -16,7 +16,7 @@ from pgflash.errors import PgflashError
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, until
 from support.served import Answer, Served, served
 
 pytestmark = pytest.mark.extension
@@ -58,6 +58,7 @@ def report(page: Served, server: Server, *, ends: float, earlier: bool = False) 
         (now,) = connection.execute("select clock_timestamp()").fetchone() or ()
     end = now + timedelta(seconds=ends)
     times = {"from": (end - timedelta(seconds=30)).isoformat(), "to": end.isoformat()}
+    until(lambda: page.collector.server is not None)
     words = {**times, **({"earlier_s": "60"} if earlier else {})}
     return page.ask("/report", method="POST", body=urlencode(words).encode())
 

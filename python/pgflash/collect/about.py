@@ -6,7 +6,7 @@ shown.  Decision 55 says why there are no plans.
 """
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -15,7 +15,7 @@ from psycopg import sql
 from pgflash.collect.statement_reads import read_statement_reads
 from pgflash.collect.time_range import LOCAL
 from pgflash.model.live import About, Focus, LiveServer
-from pgflash.model.moments import print_moment, zone_named
+from pgflash.model.moments import print_moment
 from pgflash.model.words import count, duration, figure, percent, size
 from pgflash.session import Connection, find_statements, said
 
@@ -255,4 +255,4 @@ class _Reader:
 def _moment(moment: datetime | None) -> str:
     if moment is None:
         return "never"
-    return print_moment(moment, zone_named(str(moment.tzinfo)))
+    return print_moment(moment, moment.tzinfo or UTC)

@@ -7,14 +7,14 @@ error or with nothing.  Then nothing is known, and nothing is said.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from pgflash.model.live import LiveServer
-from pgflash.model.moments import print_moment, zone_named
+from pgflash.model.moments import print_moment
 from pgflash.model.words import count, duration, percent, things
 from pgflash.session import Connection, require_own
 
@@ -129,4 +129,4 @@ def _made(
 
 
 def _moment(moment: datetime) -> str:
-    return print_moment(moment, zone_named(str(moment.tzinfo)))
+    return print_moment(moment, moment.tzinfo or UTC)

@@ -129,7 +129,7 @@ class Collector:
         #: The newest facts of this session.
         self.told: Told | None = None
         self.dsn = dsn
-        self._interval_s = interval_s
+        self.interval_s = interval_s
         self._connect = connect
         self._reader = reader
         self._files = files
@@ -203,7 +203,7 @@ class Collector:
 
     def _notice(self, viewers: int) -> None:
         with self._lock:
-            idle = self._pace_s() > self._interval_s
+            idle = self._pace_s() > self.interval_s
             self._viewers += viewers
             self._asked_s = time.monotonic()
         if idle:
@@ -261,7 +261,7 @@ class Collector:
                 if reader.server.schema and now_s >= files_s and self._watches():
                     if self._look_at_files(connection, files, reader.server, reading):
                         took_s = time.monotonic() - now_s
-                        files_s = now_s + max(EVERY * self._interval_s, files_part * took_s)
+                        files_s = now_s + max(EVERY * self.interval_s, files_part * took_s)
                         files_part = FILES_PART
                     else:
                         files_s = math.inf  # not before the next session
@@ -325,7 +325,7 @@ class Collector:
         return self._viewers > 0 or time.monotonic() - self._asked_s < IDLE_AFTER_S
 
     def _pace_s(self) -> float:
-        return self._interval_s if self._watches() else max(IDLE_INTERVAL_S, self._interval_s)
+        return self.interval_s if self._watches() else max(IDLE_INTERVAL_S, self.interval_s)
 
     def _introduce(self, server: LiveServer) -> None:
         before, self.server = self.server, server
@@ -336,6 +336,8 @@ class Collector:
         self.ring.append("server", lambda _number: server)
 
     def _publish(self, before: Reading | None, reading: Reading) -> None:
+        if self._retired is not None:
+            return  # the ring is another collector's now
         self.newest = reading
         waited_s = dict(self.waited_s)
         for wait in reading.waits:
@@ -359,6 +361,6 @@ class Collector:
 
     def _say(self, status: Status) -> None:
         """Send viewers the state if it has changed."""
-        if status != self._status:
+        if status != self._status and self._retired is None:
             self._status = status
             self.ring.append("status", lambda _number: status)

@@ -180,6 +180,8 @@ class LiveFleet:
         self._next_look_s = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgflash fleet", daemon=True)
+        #: Those of the view, or newer ones.
+        self._members: tuple[Member, ...] = ()
         self.view = View(at=_now(), fleet=side_by_side([], [], [], None))
 
     # ---- for others
@@ -194,7 +196,7 @@ class LiveFleet:
         until_s = time.monotonic() + wait_s
         if self._thread.ident is not None:
             self._thread.join(wait_s)
-        collectors = [one.collector for one in self.view.members if one.collector is not None]
+        collectors = [one.collector for one in self._members if one.collector is not None]
         for collector in collectors:
             collector.stop(wait_s=0.0)
         for collector in collectors:
@@ -235,9 +237,8 @@ class LiveFleet:
         except PgflashError as error:
             self._complain(error.message)
             return
-        members = reconcile(self.view.members, seen.servers, self._watched, _now())
+        self._members = reconcile(self._members, seen.servers, self._watched, _now())
         self._seen, self._problem = seen, ""
-        self.view = replace(self.view, members=members)
 
     def _watched(self, member: Member) -> Member:
         """Return a member with a new collector that is reading it."""
@@ -254,7 +255,7 @@ class LiveFleet:
     def _sum_up(self) -> None:
         """Compare the servers, and determine the leader."""
         now, before = _now(), self.view
-        members = before.members
+        members = self._members
         names = [one.server.name for one in members]
         facts = together(members, now)
         cluster = self._seen.cluster if not self._problem else None
@@ -269,6 +270,7 @@ class LiveFleet:
         self.view = replace(
             before,
             at=now,
+            members=members,
             fleet=side_by_side(names, addresses, facts, cluster),
             lead=lead,
             is_cluster=leaders is not None,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """The samples of a server, one by one, for a program or a terminal.
 
-The first sample must arrive within FIRST_S.  After that, a lost server does not end the iteration:
-it yields None, `status` gives the state, and samples follow when the server is back.
+The first sample must arrive within FIRST_S and an interval between two samples.  After that, a
+lost server does not end the iteration: it yields None, `status` gives the state, and samples follow
+when the server is back.
 
 The activity of sessions in the last minute is read on request, over a session of its own.
 """
@@ -24,9 +25,9 @@ from pgflash.model.live import LiveServer, Sample, TimeRange
 from pgflash.model.words import duration
 from pgflash.session import Connection, connect, said
 
-#: How long the first sample may take: two readings, a second apart.
+#: How long the two readings of the first sample may take, besides the interval between them.
 FIRST_S = 20.0
-#: After this long without a sample, the state is reported.
+#: After an interval and this long without a sample, the state is reported.
 NEXT_S = 5.0
 #: The time for which the activity of sessions is shown, and the least time between two queries.
 MINUTE = timedelta(minutes=1)
@@ -107,9 +108,10 @@ class Watch:
     def _next(self) -> Sample | None:
         ring = self._collector.ring
         while True:
-            if not ring.wait(self._number, FIRST_S if self._waits else NEXT_S):
+            wait_s = self._collector.interval_s + (FIRST_S if self._waits else NEXT_S)
+            if not ring.wait(self._number, wait_s):
                 if self._waits:
-                    raise PgflashError(f"no data was read within {duration(FIRST_S)}")
+                    raise PgflashError(f"no data was read within {duration(wait_s)}")
                 return None
             messages, _gap = ring.after(self._number)
             self._number = messages[-1].number

@@ -25,7 +25,8 @@ class Data:
         self._collector = collector
         self._details = details
 
-    def _server(self) -> LiveServer:
+    def server(self) -> LiveServer:
+        """Return the server that is watched; raise HTTPException if none has answered yet."""
         server = self._collector.server
         if server is None:
             raise HTTPException(503, self._collector.status.page)
@@ -34,12 +35,12 @@ class Data:
     async def cache(self, _request: Request) -> Response:
         """Answer with the contents of the flash cache."""
         self._collector.asked()
-        body = await asyncio.to_thread(self._details.cache, self._server())
+        body = await asyncio.to_thread(self._details.cache, self.server())
         return Response(body, media_type=_JSON)
 
     async def history(self, request: Request) -> Response:
         """Answer with the snapshots' rows of a time range."""
         query = request.query_params
         begin, end = read_times(query.get("from", ""), query.get("to", ""))
-        body = await asyncio.to_thread(self._details.history, self._server(), begin, end)
+        body = await asyncio.to_thread(self._details.history, self.server(), begin, end)
         return Response(body, media_type=_JSON)

@@ -58,6 +58,8 @@ AGAIN_S = (10.0, 30.0, 60.0, 120.0, 300.0)
 AGAIN_PART = 200
 #: The fastest of this many answers counts: the others may have waited for a busy machine.
 AGAIN_OF = 3
+#: The most time that a query of a report may take, or the snapshot before it.
+REPORT_TIMEOUT_MS = 60_000
 #: A report takes a snapshot first if the last one is at least this old.
 TAKEN_EVERY_S = 60.0
 #: The most snapshots a day on request, by page or command: as many as the server itself takes.
@@ -135,6 +137,8 @@ class Details:
         self._segments = segments or Segments()
         self._connect = connect
         self._connection: Connection | None = None
+        #: The session of the newest report.
+        self._reporting: Connection | None = None
         self._turn = threading.Lock()
         self._seats = threading.Semaphore(waiting_max)
         self._stopped = False
@@ -171,13 +175,15 @@ class Details:
             found = msgspec.json.encode(
                 replace(time_range, again_s=self._pace.again_s(time.monotonic() - began_s))
             )
-            # A range that has just ended, by the server's clock, may still get data.
-            if end < now - SETTLED:
+            if end >= now - SETTLED:  # by the server's clock; it may still get samples
+                self._keep_recent(recent, found, UNSETTLED_KEPT_S)
+            elif _remembered_s(time_range, begin, end) < (end - begin).total_seconds():
+                # The next snapshot may have the rest.
+                self._keep_recent(recent, found, HISTORY_KEPT_S)
+            else:
                 self._kept[key] = found
                 while len(self._kept) > KEPT_MAX:
                     self._kept.popitem(last=False)
-            else:
-                self._keep_recent(recent, found, UNSETTLED_KEPT_S)
             return found
 
     def _time_range(
@@ -254,9 +260,18 @@ class Details:
         while len(self._recent) > RECENT_MAX:
             self._recent.popitem(last=False)
 
-    def report(self, begin: datetime, end: datetime, *, earlier: timedelta | None = None) -> str:
+    def report(
+        self,
+        server: LiveServer,
+        begin: datetime,
+        end: datetime,
+        *,
+        earlier: timedelta | None = None,
+    ) -> str:
         """Return the report of a range's snapshots, or its comparison with an earlier range."""
         with self._in_turn(), PgStore(self._dsn) as store:
+            self._reporting = store.connection
+            _begin(store.connection, server, REPORT_TIMEOUT_MS)
             self._catch_up(store, begin, end)
             now = api.report_around(store, begin=begin, end=end, every_row=earlier is not None)
             if earlier is None:
@@ -299,10 +314,10 @@ class Details:
     def stop(self, wait_s: float = 5.0) -> None:
         """Stop answering: refuse waiting requests, and cancel the running query."""
         self._stopped = True
-        connection = self._connection
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):  # it may have ended
-                connection.cancel_safe(timeout=wait_s)
+        for connection in (self._connection, self._reporting):
+            if connection is not None and not connection.closed:
+                with contextlib.suppress(psycopg.Error):  # it may have ended
+                    connection.cancel_safe(timeout=wait_s)
         if self._turn.acquire(timeout=wait_s):
             self._turn.release()
         self.close()
@@ -344,20 +359,26 @@ class Details:
     def _session(self, server: LiveServer) -> Connection:
         if self._connection is None or self._connection.closed:
             connection = self._connect(self._dsn)
-            with said("begin to ask"):
-                connection.execute(
-                    sql.SQL("set statement_timeout = {}").format(sql.Literal(STATEMENT_TIMEOUT_MS))
-                )
-                row = connection.execute("select pg_catalog.pg_postmaster_start_time()").fetchone()
-            if row is None or row[0] != server.started_at:
+            try:
+                _begin(connection, server, STATEMENT_TIMEOUT_MS)
+            except PgflashError:
                 connection.close()
-                raise BusyError(
-                    "another server answers than the one that is watched",
-                    hint="It may just have restarted; a connection string with several hosts "
-                    "should lead to one.",
-                )
+                raise
             self._connection = connection
         return self._connection
+
+
+def _begin(connection: Connection, server: LiveServer, timeout_ms: int) -> None:
+    """Limit the time of a session's queries; raise BusyError if it is with another server."""
+    with said("begin to ask"):
+        connection.execute(sql.SQL("set statement_timeout = {}").format(sql.Literal(timeout_ms)))
+        row = connection.execute("select pg_catalog.pg_postmaster_start_time()").fetchone()
+    if row is None or row[0] != server.started_at:
+        raise BusyError(
+            "another server answers than the one that is watched",
+            hint="It may just have restarted; a connection string with several hosts "
+            "should lead to one.",
+        )
 
 
 def _clock_and_role(connection: Connection) -> tuple[datetime, bool]:
@@ -386,7 +407,7 @@ class Pace:
 
 def _remembered_s(found: TimeRange, begin: datetime, end: datetime) -> float:
     """Return how many seconds of a range the sampler remembers."""
-    if not found.remembered_from:
+    if not found.remembered_from or found.source != "memory":
         return 0.0
     since = max(begin, datetime.fromisoformat(found.remembered_from))
     return max((end - since).total_seconds(), 0.0)

@@ -69,7 +69,7 @@ def overview(view: View) -> dict[str, object]:
     highest = max((value for one in steps for value in one.values()), default=0.0)
     rows = [
         _row(view, member, known, of_one, highest)
-        for member, known, of_one in zip(view.members, view.fleet.members, steps, strict=False)
+        for member, known, of_one in zip(view.members, view.fleet.members, steps, strict=True)
     ]
     fleet = view.fleet
     return {

@@ -202,6 +202,9 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
 
+        if self._doorman.policy.https:
+            scope["scheme"] = "https"  # where redirects lead
+
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -228,7 +231,9 @@ class Guard:
             )
         hosts = headers.getlist("host")
         # An address is allowed: unlike a name, an attacker cannot make it resolve to us.
-        reached = _bracketed(str((scope.get("server") or ("",))[0]).lower())
+        # A socket of IPv6 shows those of IPv4 with a prefix.
+        own = str((scope.get("server") or ("",))[0]).lower().removeprefix("::ffff:")
+        reached = _bracketed(own)
         names = self._doorman.policy.names | {reached}
         if len(hosts) != 1 or _name_of(hosts[0]) not in names:
             return _no(

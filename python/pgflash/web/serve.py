@@ -130,9 +130,10 @@ def listen(address: str, port: int) -> socket.socket:
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not a host name"
         raise ServeError(
-            f'"{address}" is not an address of this machine: {error.strerror}', exit_code=2
+            f'"{address}" is not an address of this machine: {why}', exit_code=2
         ) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -227,10 +227,7 @@ class ServerPages:
 
     async def _time_range(self, begin: str, end: str, focus: Focus) -> bytes:
         times = read_times(begin, end)
-        server = self.collector.server
-        if server is None:
-            raise BusyError(self.collector.status.page)
-        return await asyncio.to_thread(self.details.time_range, server, *times, focus)
+        return await asyncio.to_thread(self.details.time_range, self.data.server(), *times, focus)
 
     async def report(self, request: Request) -> Response:
         """Answer with the report of a range, as a download: it has inline styles."""
@@ -239,7 +236,9 @@ class ServerPages:
         request.state.back = {name: form.get(name, "")[:40] for name in ("from", "to")}
         begin, end = read_times(form.get("from", ""), form.get("to", ""))
         earlier = _seconds(form.get("earlier_s", "")) if "earlier_s" in form else None
-        text = await asyncio.to_thread(self.details.report, begin, end, earlier=earlier)
+        text = await asyncio.to_thread(
+            self.details.report, self.data.server(), begin, end, earlier=earlier
+        )
         name = "pgflash-report.html" if earlier is None else "pgflash-compare.html"
         return HTMLResponse(text, headers={"content-disposition": f'attachment; filename="{name}"'})
 

@@ -169,9 +169,10 @@ def test_a_server_that_is_not_there_is_said_in_a_sentence() -> None:
     with pytest.raises(SessionError, match="could not connect") as caught:
         connect("host=/nowhere/at/all")
     assert "--dsn" in caught.value.hint
-    with pytest.raises(SessionError, match="connection string is wrong") as caught:
-        connect("nonsense")
-    assert caught.value.exit_code == 2
+    for wrong in ("nonsense", "connect_timeout=soon"):
+        with pytest.raises(SessionError, match="connection string is wrong") as caught:
+            connect(wrong)
+        assert caught.value.exit_code == 2
 
 
 def test_a_server_that_is_too_old_is_refused(

@@ -224,6 +224,8 @@ def test_a_failover_to_another_server_is_said_and_survived(
             answer = page.ask(path)
             assert answer.code == 503
             assert answer.text.startswith("another server answers than the one that is watched")
+        answer = page.ask("/report", method="POST", body=times.encode())
+        assert (answer.code, "than the one that is watched" in answer.text) == (503, True)
         assert live(page)
 
 

@@ -386,11 +386,24 @@ def test_a_loop_that_waits_is_woken_to_stop() -> None:
     hours = Hours()
     hours.ends_at = 10**6
     collector = hours.collector()
-    collector._interval_s = 3600.0
+    collector.interval_s = 3600.0
     collector.start()
     until(lambda: collector.newest is not None)
     collector.stop()
     assert not collector._thread.is_alive()
+
+
+def test_a_retired_collector_leaves_its_ring_to_the_next() -> None:
+    """The new one reads into the same ring, while the old one's last query fails or returns."""
+    hours = Hours()
+    hours.ends_at = 10
+    collector = hours.collector()
+    hours.script = {5: lambda: collector.retire("The server is at another address now.")}
+    collector._run()
+    collector._say(collector._lost(SessionError("the server does not answer")))
+    messages, _gap = collector.ring.after(0)
+    assert [one.kind for one in messages] == ["server", "status", *["sample"] * 3, "status"]
+    assert collector.status.sentence == "The server is at another address now."
 
 
 def test_who_waits_for_a_slow_server_keeps_nobody_else_waiting(

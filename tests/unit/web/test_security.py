@@ -276,6 +276,9 @@ def test_behind_a_proxy_cookies_are_for_https_and_so_are_origins() -> None:
         answer = log_in(page, **own)
         assert "secure" in answer.headers["set-cookie"].lower()
         assert log_in(page, **{**own, "Origin": "http://db.example.org"}).code == 403
+        signed_in = {"Host": "db.example.org", "Cookie": cookie(answer)}
+        moved = page.ask("/blocking/", headers=signed_in)
+        assert moved.headers["location"] == "https://db.example.org/blocking"
 
 
 # ---- bad requests
@@ -366,6 +369,7 @@ def test_a_connection_string_that_is_none_is_refused_at_once(
     ("place", "sentence"),
     [
         ("nowhere.invalid:8432", "is not an address of this machine"),
+        ("a..b:0", "is not an address of this machine: it is not a host name"),
         ("192.0.2.55:0", "could not listen on 192.0.2.55"),
     ],
 )

@@ -35,7 +35,8 @@ export function percent(share) {
 export function parseTime(text) {
     const zone = /([+-])(\d\d):?(\d\d)$/.exec(text);
     const offset = zone ? (zone[1] === "-" ? -1 : 1) * (60 * zone[2] + 1 * zone[3]) * 60 : 0;
-    return {seconds: Date.parse(text) / 1000, offset};
+    // Without a zone it is in UTC, as for the server, and not in the browser's.
+    return {seconds: Date.parse(zone || text.endsWith("Z") ? text : `${text}Z`) / 1000, offset};
 }
 
 /** Return the ISO 8601 text of a moment in the server's zone. */
