@@ -287,8 +287,8 @@ def counted(connection: psycopg.Connection[Any]) -> Counted:
     calls: dict[str, float] = {}
     ms: dict[str, float] = {}
     for row in io:
-        if row["file_class"] in ("data", "wal", "temp", "temp relation"):
-            flow = flow_of(row)
+        flow = flow_of(row)
+        if flow:
             calls[flow] = calls.get(flow, 0) + row["calls"]
             ms[flow] = ms.get(flow, 0) + row["time_ms"]
     return Counted(
@@ -301,10 +301,13 @@ def counted(connection: psycopg.Connection[Any]) -> Counted:
 
 
 def flow_of(row: Mapping[str, Any]) -> str:
+    """Return the flow of a row of pgflash_io, or "wal sync"; "": none."""
     if row["file_class"] == "wal":
         return {"write": "wal", "sync": "wal sync"}.get(row["operation"], "")
-    if row["file_class"] != "data":
+    if row["file_class"] in ("temp", "temp relation"):
         return "temp"
+    if row["file_class"] != "data":
+        return ""
     return str(row["source"]) if row["operation"] == "read" else "disk writes"
 
 
@@ -441,7 +444,7 @@ def test_every_panel_shows_what_the_views_counted(
                 read = sum(value for labels, value in one.query("pgflash_requests_total"))
                 if connection.execute(BYPASSED).rowcount:
                     return False  # a busy machine's memory may be no faster than its disk
-                calls = sum(n for flow, n in told.calls.items() if flow not in ("", "wal sync"))
+                calls = sum(n for flow, n in told.calls.items() if flow != "wal sync")
                 return before == told == counted(connection) and read == calls
 
             assert eventually(quiet)
