@@ -217,8 +217,10 @@ def mirror(source: Path, dest: Path, *, beat: Beat, live: bool, keep: str = "") 
     neither copied nor removed.
     """
     with opened(source) as reader, opened(dest) as writer:
-        if os.fstat(writer).st_uid != os.geteuid():
-            raise PlaceError(f"{dest} does not belong to the server's user any more")
+        # A name that led to either may lead elsewhere by now.
+        for folder, path in ((reader, source), (writer, dest)):
+            if os.fstat(folder).st_uid != os.geteuid():
+                raise PlaceError(f"{path} does not belong to the server's user any more")
         _mirror(reader, writer, shown=source, beat=beat, live=live, keep=keep)
 
 

@@ -435,7 +435,7 @@ class WalMover:
 
     def _roll_back(self, startup: Startup, steps: Steps, reason: PlaceError) -> None:
         """Give the server its WAL where it was before the switch; always raises."""
-        former, now = self._owner.do(self._folders.former), Path(self.here())
+        former, now = self._owner.do(self._folders.former), Path(steps.record.notes["going_to"])
         if former is None:
             raise reason
         steps.try_at("go back")

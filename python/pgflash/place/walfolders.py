@@ -108,8 +108,9 @@ class WalFolders:
         """Remove the copy that pg_wal does not lead to."""
         if self._aside_is(stat.S_ISLNK):
             former = self.aside.resolve()
-            if former.is_dir() and former != Path(self.here()):
-                _remove_wal_files(former)
+            if former.is_dir():
+                with files.opened(former) as folder:
+                    self._remove_copy(folder)
             self.unlink_aside()
         with files.opened(self._data) as data:
             files.remove(data, self.aside.name)
@@ -126,16 +127,35 @@ class WalFolders:
 
     def clean_up(self, target: Path) -> bool:
         """Remove our mark and our leftovers; say if the folder is empty now."""
-        here = Path(self.here())
         try:
             with files.opened(target) as folder:
                 if files.is_there(folder, _MARK):
-                    if target != here:
-                        _remove_wal_files(target)
+                    self._remove_copy(folder)
                     files.remove(folder, _MARK)
                 return not files.names_in(folder)
         except (FileNotFoundError, NotADirectoryError):
             return False
+
+    def _remove_copy(self, folder: int) -> None:
+        """Remove PostgreSQL's files from an open folder, unless pg_wal leads to it.
+
+        Folders are compared, not names: while we look, a name may lead elsewhere for a moment.
+        """
+        wal = os.open(self.wal, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            here, there = os.fstat(wal), os.fstat(folder)
+        finally:
+            os.close(wal)
+        if here.st_uid != os.geteuid():
+            raise PlaceError(
+                f"{self.wal} leads to a folder that does not belong to the server's user any more"
+            )
+        if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
+            return
+        for name in files.names_in(folder):
+            if _WAL_NAME.fullmatch(name):
+                files.remove(folder, name)
+        os.fsync(folder)
 
 
 def _segments(folder: int) -> list[str]:
@@ -145,12 +165,3 @@ def _segments(folder: int) -> list[str]:
         for name in files.names_in(folder)
         if files.is_there(folder, name) and stat.S_ISREG(files.status_of(folder, name).st_mode)
     ]
-
-
-def _remove_wal_files(folder: Path) -> None:
-    """Remove PostgreSQL's files from a folder that no longer holds the WAL."""
-    with files.opened(folder) as number:
-        for name in files.names_in(number):
-            if _WAL_NAME.fullmatch(name):
-                files.remove(number, name)
-        os.fsync(number)
