@@ -333,11 +333,9 @@ class Collector:
             self._untold.extend(changes(before, server))
             if server.system_identifier != before.system_identifier:
                 self.segments.clear()
-        self.ring.append("server", lambda _number: server)
+        self._show("server", server)
 
     def _publish(self, before: Reading | None, reading: Reading) -> None:
-        if self._retired is not None:
-            return  # the ring is another collector's now
         self.newest = reading
         waited_s = dict(self.waited_s)
         for wait in reading.waits:
@@ -347,20 +345,22 @@ class Collector:
             self._say(Status(state="live"))
         at = reading.at.isoformat(timespec="milliseconds")
         for change in self._untold:
-            self._tell(Notice(at=at, sentence=change))
+            self._show("notice", Notice(at=at, sentence=change))
         self._untold.clear()
         if before is None:
             return
         made = sample(before, reading, number=self.ring.newest + 1)
         if made is not None:
             made = replace(made, headline=headline(made, self.server))
-            self.ring.append("sample", lambda _number: made)
-
-    def _tell(self, notice: Notice) -> None:
-        self.ring.append("notice", lambda _number: notice)
+            self._show("sample", made)
 
     def _say(self, status: Status) -> None:
         """Send viewers the state if it has changed."""
-        if status != self._status and self._retired is None:
+        if status != self._status:
             self._status = status
-            self.ring.append("status", lambda _number: status)
+            self._show("status", status)
+
+    def _show(self, kind: str, message: object) -> None:
+        """Send viewers a message, unless the ring is another collector's by now."""
+        if self._retired is None:
+            self.ring.append(kind, lambda _number: message)

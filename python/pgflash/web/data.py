@@ -6,13 +6,12 @@ Blocking work is done in a thread; the application turns errors into answers.
 
 import asyncio
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pgflash.live.collector import Collector
 from pgflash.model.live import LiveServer
-from pgflash.web.details import Details, read_times
+from pgflash.web.details import BusyError, Details, read_times
 
 _JSON = "application/json"
 
@@ -26,10 +25,10 @@ class Data:
         self._details = details
 
     def server(self) -> LiveServer:
-        """Return the server that is watched; raise HTTPException if none has answered yet."""
+        """Return the server that is watched; raise BusyError if none has answered yet."""
         server = self._collector.server
         if server is None:
-            raise HTTPException(503, self._collector.status.page)
+            raise BusyError(self._collector.status.page)
         return server
 
     async def cache(self, _request: Request) -> Response:

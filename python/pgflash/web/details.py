@@ -79,7 +79,7 @@ _Answer = TypeVar("_Answer")
 
 
 class BusyError(PgflashError):
-    """Too many requests at once."""
+    """Too many requests at once, or no answer from the server that is watched."""
 
 
 class TooOftenError(PgflashError):

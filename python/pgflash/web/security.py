@@ -231,7 +231,7 @@ class Guard:
             )
         hosts = headers.getlist("host")
         # An address is allowed: unlike a name, an attacker cannot make it resolve to us.
-        # A socket of IPv6 shows those of IPv4 with a prefix.
+        # A socket for IPv6 shows an address of IPv4 with this prefix.
         own = str((scope.get("server") or ("",))[0]).lower().removeprefix("::ffff:")
         reached = _bracketed(own)
         names = self._doorman.policy.names | {reached}

@@ -5,9 +5,10 @@ import pytest
 from rich.console import Console
 
 from pgflash.cli.top import WIDE, _page, _spent
+from pgflash.errors import PgflashError
 from pgflash.live.collector import Collector
 from pgflash.live.ring import Ring
-from pgflash.live.watch import Watch
+from pgflash.live.watch import FIRST_S, Watch
 from pgflash.model.live import FLOWS, TIMED, CacheSecond, Quantiles, Sample, TimeRangeRow
 
 CLASSES = ("CPU", "User I/O", "Commit", "Concurrency", "Network")
@@ -90,3 +91,18 @@ def test_a_server_that_tells_little_leaves_gaps_out() -> None:
     lines = shown(little, WIDE)
     assert len(lines) <= 12
     assert "Requests" in "\n".join(lines)
+
+
+def test_the_first_sample_may_take_an_interval_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs two readings: with `--every 30` there is none for half a minute."""
+    ring = Ring()
+    waited: list[float] = []
+
+    def wait(_after: int, seconds: float) -> bool:
+        waited.append(seconds)
+        return False
+
+    monkeypatch.setattr(ring, "wait", wait)
+    with pytest.raises(PgflashError, match=r"no data was read within 50\.0 s"):
+        next(Watch(Collector("", ring, interval_s=30.0)))
+    assert waited == [30.0 + FIRST_S]

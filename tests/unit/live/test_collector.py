@@ -400,6 +400,7 @@ def test_a_retired_collector_leaves_its_ring_to_the_next() -> None:
     collector = hours.collector()
     hours.script = {5: lambda: collector.retire("The server is at another address now.")}
     collector._run()
+    collector._introduce(SERVER)  # it has connected after all
     collector._say(collector._lost(SessionError("the server does not answer")))
     messages, _gap = collector.ring.after(0)
     assert [one.kind for one in messages] == ["server", "status", *["sample"] * 3, "status"]

@@ -33,6 +33,13 @@ def test_a_server_that_is_not_there_has_no_page_and_says_so() -> None:
         assert site.ask("/leader/").text == "It is not known which of the servers leads.\n"
 
 
+def test_a_range_of_a_server_that_has_not_answered_is_shown_with_the_page() -> None:
+    """A link to a range is opened before the first answer: the page shows the range later."""
+    with served() as site:
+        answer = site.ask("/?from=2026-01-01&to=2026-01-02", headers=HTML)
+    assert (answer.code, "<h1>Performance</h1>" in answer.text) == (503, True)
+
+
 def test_streams_of_all_servers_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgflash.web.app.STREAMS_MAX", 1)
     with served_fleet(LOST) as site:

@@ -5,8 +5,10 @@ import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from starlette.routing import Router
 
 from pgflash.cli import main
 from pgflash.errors import UsageError
@@ -17,6 +19,7 @@ from pgflash.web.security import (
     SESSION_S,
     SESSIONS_MAX,
     Doorman,
+    Guard,
     make_policy,
 )
 from support.patience import until
@@ -115,6 +118,21 @@ def test_refusals_carry_the_headers(open_page: Served) -> None:
 def test_only_our_own_names_are_answered(open_page: Served, host: str | None, code: int) -> None:
     sent = None if host is None else host.format(port=open_page.port)
     assert open_page.ask("/health", headers={"Host": sent}).code == code
+
+
+def test_an_address_that_a_socket_for_ipv6_was_reached_by_is_ours() -> None:
+    guard = Guard(Router(), Doorman(make_policy("::1")))
+
+    def code(host: bytes, at: str) -> int | None:
+        scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/health"}
+        scope |= {"server": (at, 8432), "headers": [(b"host", host)]}
+        scope["state"] = {"know": lambda _known: None}
+        refusal = guard._refusal(scope)
+        return None if refusal is None else refusal.status_code
+
+    assert code(b"192.0.2.1:8432", "::ffff:192.0.2.1") is None
+    assert code(b"[2001:db8::1]:8432", "2001:db8::1") is None
+    assert code(b"192.0.2.2:8432", "::ffff:192.0.2.1") == 421
 
 
 def test_two_names_at_once_are_refused(open_page: Served) -> None:
