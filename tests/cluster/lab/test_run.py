@@ -264,7 +264,9 @@ def test_a_run_with_a_flash_cache_says_what_it_served(
     assert cached.cache.counters["verify_mismatches"] == 0
     assert cached.reads.flash == cached.cache.counters["hits"] > 0
     _each_miss_has_its_reason(cached.cache, prefilled=prefilled)
-    assert cached.devices["flash"]["read_count"] >= cached.reads.flash
+    # A hit on a block that is still in the staging ring needs no read of the device.
+    staged = cached.cache.counters["staged_hits"]
+    assert cached.devices["flash"]["read_count"] >= cached.reads.flash - staged
     # The means are the measured phase's own: emulated flash answers faster than the array.
     gauges = cached.cache.gauges
     assert gauges["flash_read_mean_ms"] < gauges["disk_read_mean_ms"]
