@@ -12,11 +12,12 @@ cache's.  After the warm-up, three loads run, of 16 clients and rows chosen by Z
 The server is PostgreSQL 15, whose memory, page cache included, a control group limits.  Settings of
 the peers, from their own documentation: see README.md here.
 
-Needs root, and erases both devices.  Prints the table, and keeps it in FOLDER.
+Needs root, and erases both devices.  Prints the table; FOLDER has that of the turns so far.
 """
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import tempfile
@@ -349,8 +350,11 @@ def turn(cache: str, devices: Devices, group: Group, size: Size) -> list[Measure
         return found
 
 
-def show(console: Console, found: list[Measured]) -> None:
-    """Print the means of the turns, beside no cache, and how far the turns are apart."""
+def keep(folder: Path, size: Size, found: list[Measured], missing: dict[str, str]) -> str:
+    """Store what the turns so far have measured; return the table.
+
+    It has the means of the turns, beside no cache, and how far the turns are apart.
+    """
     table = Table(
         *("load", "cache", "tps", "of none", "turns differ by"),
         *("p50, ms", "p99, ms", "reads of the disk/s"),
@@ -370,7 +374,16 @@ def show(console: Console, found: list[Measured]) -> None:
                 f"{mean(one.p99_ms for one in own):.2f}",
                 f"{mean(one.reads_s for one in own):,.0f}",
             )
+    console = Console(width=120, file=io.StringIO(), record=True)
     console.print(table)
+    for cache, why in missing.items():
+        console.print(f"{cache} not run: {why}", highlight=False, soft_wrap=True)
+    text = console.export_text()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "peers.txt").write_text(text)
+    kept = {"size": asdict(size), "missing": missing, "measured": [asdict(one) for one in found]}
+    (folder / "peers.json").write_text(json.dumps(kept, indent=1) + "\n")
+    return text
 
 
 def main() -> None:
@@ -395,9 +408,9 @@ def main() -> None:
         if why := why_not(device):
             parser.error(f'"{device}" cannot be erased: {why}')
     size = QUICK if options.quick else FULL
-    console = Console(width=120, record=True)
     found: list[Measured] = []
     missing: dict[str, str] = {}
+    table = ""
     try:
         group = make_group("pgflash-peers", only_memory=True)
     except ThrottleError as error:
@@ -407,26 +420,17 @@ def main() -> None:
         for cache in (*CACHES, *reversed(CACHES)):
             if cache in missing:
                 continue
-            console.print(f"{cache} ...")
+            print(f"{cache} ...", flush=True)
             try:
                 found += turn(cache, devices, group, size)
             except ThrottleError as error:
                 if CACHES[cache] is alone:
                     raise
                 missing[cache] = str(error)
-                console.print(f"{cache} not run: {error}", highlight=False, soft_wrap=True)
+            table = keep(options.out, size, found, missing)
     finally:
         group.remove()
-    show(console, found)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "peers.txt").write_text(console.export_text())
-    (options.out / "peers.json").write_text(
-        json.dumps(
-            {"size": asdict(size), "missing": missing, "measured": [asdict(one) for one in found]},
-            indent=1,
-        )
-        + "\n"
-    )
+    print(table, end="")
 
 
 if __name__ == "__main__":
