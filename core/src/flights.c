@@ -307,7 +307,7 @@ is_due(FcShared *shared, uint32_t number, uint64_t now, bool linger)
 		fc_staging_note(shared, number);
 	}
 	return !linger || atomic_load(&page->update) == 0 ||
-	       now - atomic_load(&page->staged_ns) >= LINGER_NS;
+	       now >= atomic_load(&page->staged_ns) + LINGER_NS;
 }
 
 /* Has its device room for it, or must it be dropped? */

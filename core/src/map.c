@@ -48,12 +48,22 @@ round_up(uint64_t size)
 	return (size + FC_MAP_CHUNK - 1) / FC_MAP_CHUNK * FC_MAP_CHUNK;
 }
 
+/* No record is divided, so each chunk may have some room left. */
+uint32_t
+fc_map_records_per_chunk(const FcShared *shared)
+{
+	return FC_MAP_CHUNK / fc_map_record_size(shared);
+}
+
 off_t
 fc_map_files_begin(const FcShared *shared)
 {
-	return fc_map_records_begin(shared) +
-	       (off_t) round_up((uint64_t) fc_map_sets_of_file(shared) *
-	                        fc_map_record_size(shared));
+	uint32_t per_chunk = fc_map_records_per_chunk(shared);
+	uint32_t sets = fc_map_sets_of_file(shared);
+	uint32_t chunks = per_chunk == 0 ? 0 : (sets - 1) / per_chunk + 1;
+
+	FC_ASSERT(sets > 0);
+	return fc_map_records_begin(shared) + (off_t) chunks * FC_MAP_CHUNK;
 }
 
 uint64_t

@@ -25,6 +25,7 @@
 #define FC_MAP_CHUNK (1U << 20)
 
 extern uint32_t fc_map_record_size(const FcShared *shared);
+extern uint32_t fc_map_records_per_chunk(const FcShared *shared);
 extern uint32_t fc_map_record_crc(const FcDiskRecord *record, uint32_t size);
 
 /* Sets of each cache file. */

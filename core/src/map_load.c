@@ -358,7 +358,7 @@ load_chunk(FcCache *cache, uint32_t device, uint32_t chunk, char *buffer)
 {
 	FcShared *shared = cache->shared;
 	uint32_t size = fc_map_record_size(shared);
-	uint32_t per_chunk = FC_MAP_CHUNK / size;
+	uint32_t per_chunk = fc_map_records_per_chunk(shared);
 	uint32_t sets = fc_map_sets_of_file(shared);
 	uint32_t first = chunk * per_chunk;
 	char *room = buffer + FC_MAP_CHUNK;

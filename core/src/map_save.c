@@ -63,7 +63,7 @@ save_records(const FcCache *cache, uint32_t device, char *buffer)
 {
 	const FcShared *shared = cache->shared;
 	uint32_t size = fc_map_record_size(shared);
-	uint32_t per_chunk = FC_MAP_CHUNK / size;
+	uint32_t per_chunk = fc_map_records_per_chunk(shared);
 	uint32_t sets = fc_map_sets_of_file(shared);
 	char *room = buffer + FC_MAP_CHUNK; /* of one record, before it is placed */
 

@@ -7,6 +7,7 @@
  */
 #include <fcntl.h>
 
+#include "map.h"
 #include "map_lives.h"
 #include "ondisk.h"
 #include "process.h"
@@ -472,6 +473,34 @@ test_torn_records(void)
 	kill_life();
 }
 
+/* A chunk has room left that is too small for a record. */
+static void
+test_files_begin_after_the_records(void)
+{
+	FcConfig large = { .file_count = 64,
+		               .process_count = 8,
+		               .replacement = &fc_replacement_gittins };
+	uint32_t per_chunk = 0;
+
+	for (uint32_t chunks = 1; chunks <= 12; chunks++)
+	{
+		off_t end;
+		Rig rig;
+
+		/* The first only tells how many records a chunk has. */
+		large.slot_count = (chunks * per_chunk + 1) * FC_WAYS;
+		rig_open_with(&rig, &large);
+		end = fc_map_records_begin(rig.cache.shared) +
+		      (off_t) (chunks + (per_chunk > 0)) * FC_MAP_CHUNK;
+		per_chunk = fc_map_records_per_chunk(rig.cache.shared);
+		MUST(per_chunk > 1 &&
+		     per_chunk * fc_map_record_size(rig.cache.shared) <= FC_MAP_CHUNK);
+		OK(fc_map_files_begin(rig.cache.shared) == end,
+		   "one record more than %u chunks have takes a chunk", chunks);
+		rig_close(&rig);
+	}
+}
+
 int
 main(void)
 {
@@ -488,6 +517,7 @@ main(void)
 	test_what_is_not_saved();
 	test_file_in_flight();
 	test_torn_records();
+	test_files_begin_after_the_records();
 	test_ring_begins_empty();
 	test_device_that_hangs();
 	(void) unlink(path);

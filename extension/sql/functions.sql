@@ -61,6 +61,11 @@ CREATE FUNCTION pgflash_snapshot_drop(before timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET session_replication_role = replica
 BEGIN ATOMIC
+	-- A baseline that is being made has locked its ends: wait for it, so that it counts below.
+	SELECT FROM pgflash_snapshots h WHERE h.taken_at OPERATOR(pg_catalog.<) before
+		AND NOT EXISTS (SELECT FROM pgflash_baselines b
+			WHERE h.snapshot_id OPERATOR(pg_catalog.>=) b.begin_id AND h.snapshot_id OPERATOR(pg_catalog.<=) b.end_id)
+		ORDER BY h.snapshot_id FOR UPDATE OF h;
 	DELETE FROM pgflash_snapshot_queries
 		WHERE used_at OPERATOR(pg_catalog.<) (before OPERATOR(pg_catalog.-) interval '1 day');
 	DELETE FROM pgflash_snapshot_sections s USING pgflash_snapshots h

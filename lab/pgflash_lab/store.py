@@ -23,6 +23,7 @@ import gzip
 import io
 import json
 import os
+import re
 import stat
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -47,6 +48,9 @@ PAPER_RESULT_FILE = "paper.json"
 
 #: A run of an hour for each of six approaches has about a tenth of this.
 RUN_MAX_BYTES = 256 * 2**20
+#: A path of two names or more, but no tag of HTML and no part of an address, a word or base64.
+_PATH = re.compile(r"(?<![\w.:/<+~-])(?:/[\w.@+~%-]+){2,}/?")
+_A_PATH = "(a path)"
 #: Of files that we write; the umask takes from it.
 _MODE = 0o666
 
@@ -202,14 +206,19 @@ def write_waits(folder: Path, name: str, samples: Sequence[WaitSample]) -> None:
 def export_run(folder: Path, path: Path) -> None:
     """Write a run as one file: a gzipped tar archive with a folder of the run's name.
 
-    Its wait samples are left out: they are most of a run, and its report has what they say.
+    Its wait samples are left out: they are most of a run, and its report has what they say.  So are
+    the paths in its texts, which may name people and machines.
     """
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         for file in sorted(folder.iterdir()):
             hidden = file.name.startswith((".", "waits-"))
             if file.is_file() and not file.is_symlink() and not hidden:
-                archive.add(file, arcname=f"{folder.name}/{file.name}", filter=_nobodys)
+                text = read_plain(file, RUN_MAX_BYTES).decode(errors="surrogateescape")
+                cleared = _PATH.sub(_A_PATH, text).encode(errors="surrogateescape")
+                member = archive.gettarinfo(file, arcname=f"{folder.name}/{file.name}")
+                member.size = len(cleared)
+                archive.addfile(_nobodys(member), io.BytesIO(cleared))
     # Where it goes is the user's own choice, links included.
     write_file(path.parent.resolve() / path.name, content.getvalue())
 

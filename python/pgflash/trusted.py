@@ -132,7 +132,7 @@ def _status(folder: int, name: str) -> os.stat_result | None:
 def _who_else(status: os.stat_result, shown: str, who: frozenset[int]) -> str:
     """Return, as a sentence, who else may change a file or folder; or nothing."""
     if status.st_uid not in who:
-        return f"{shown} belongs to {_user(status.st_uid)}"
+        return f"{shown} belongs to {user_name(status.st_uid)}"
     if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         return ""
     return _who_writes(status, shown, who)
@@ -156,7 +156,8 @@ def _is_own_group(gid: int, who: frozenset[int]) -> bool:
     return user.pw_uid in who and user.pw_gid == gid and set(group.gr_mem) <= {user.pw_name}
 
 
-def _user(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """Return a user's name, or "user 123" if the system knows none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

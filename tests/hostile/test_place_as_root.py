@@ -75,7 +75,10 @@ def test_a_folder_that_was_prepared_with_a_link(placed: PlacedServer, victim: Vi
     """
     account = the_attacker()
     target = placed.folder("new-wal")
-    (target / ".pgflash-wal").touch()
+    with placed.server.connect() as connection:
+        row = connection.execute("select system_identifier from pg_control_system()").fetchone()
+    assert row is not None
+    (target / ".pgflash-wal").write_text(f"{row[0]} {placed.data.resolve()}\n")
     (target / "archive_status").symlink_to(victim.folder)
     for path in target.iterdir():
         os.chown(path, account.uid, account.gid, follow_symlinks=False)

@@ -300,6 +300,33 @@ def test_who_may_take_snapshots_cannot_fill_the_disk(
             connection.execute("select pgflash_snapshot()")
 
 
+def test_a_superuser_s_analyze_takes_no_snapshots(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """A member of pg_monitor has an index whose expression takes one for each row.
+
+    ANALYZE and autovacuum evaluate it for a superuser, who has no limits.
+    """
+    server = serve(cluster, pgflash_install)
+    with server.connect("app") as connection:
+        connection.execute("grant pg_monitor to tenant")
+        with as_user(server, "tenant", "app") as tenant:
+            tenant.execute("create table switch ()")
+            tenant.execute("create table bait as select n from generate_series(1, 100) n")
+            tenant.execute(
+                "create function once(n int) returns int immutable language plpgsql as $$ begin "
+                "if to_regclass('public.switch') is null then perform public.pgflash_snapshot(); "
+                "end if; return n; end $$"
+            )
+            tenant.execute("create index on bait (once(n))")
+            tenant.execute("drop table switch")
+        count = "select count(*) from pgflash_snapshots where origin = 'command'"
+        before = connection.execute(count).fetchone()
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="security-restricted"):
+            connection.execute("analyze bait")
+        assert connection.execute(count).fetchone() == before
+
+
 def test_who_may_take_snapshots_cannot_stop_the_schedule(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:

@@ -278,6 +278,26 @@ def test_ctrl_c_while_it_still_starts_ends_it_without_a_word(tmp_path: Path) -> 
     assert process.returncode == -signal.SIGINT
 
 
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_closed_terminal_ends_a_command_as_ctrl_c_does(
+    monkeypatch: pytest.MonkeyPatch, ignored: bool
+) -> None:
+    """Unless nohup started it."""
+
+    def work(**_options: object) -> int:
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.01)
+        return 7
+
+    monkeypatch.setattr(cli.command, "main", work)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        assert cli.main([]) == (7 if ignored else cli.EXIT_INTERRUPTED)
+        assert signal.getsignal(signal.SIGHUP) is (signal.SIG_IGN if ignored else signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 class Thing:
     """Something that Python removes."""
 

@@ -123,6 +123,7 @@ Request
 request_begin(const Call *call, OpenFile *entry, Run *run)
 {
 	FC_ASSERT(entry->class == FILE_RELATION && runtime_attached());
+	run->bulk = false;
 
 	/* A process that has a token adds to a shard of its own. */
 	if (runtime.cache.token == 0)

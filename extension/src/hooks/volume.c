@@ -32,6 +32,7 @@
  */
 #include "hooks/volume.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdbool.h>
@@ -77,6 +78,7 @@ xfs_uuid(int fd, const char *path, uint64_t *number_out)
 {
 	XfsGeometry geometry = { 0 };
 	int own_fd = -1;
+	bool asked = true;
 
 	FC_ASSERT(*number_out == 0);
 	if (fd < 0)
@@ -85,9 +87,11 @@ xfs_uuid(int fd, const char *path, uint64_t *number_out)
 		return false;
 	if (ioctl(fd, XFS_GEOMETRY, &geometry) == 0)
 		*number_out = geometry.uuid[0] ^ geometry.uuid[1];
+	else
+		asked = errno != EBADF; /* a descriptor that only names the file */
 	if (own_fd >= 0)
 		close(own_fd);
-	return true;
+	return asked;
 }
 
 /* Likewise. */

@@ -298,22 +298,47 @@ write_list(FILE *to, const LoadFile *files, uint32 count)
 	       fwrite(files, sizeof(LoadFile), count, to) == count;
 }
 
+/* Write the file and close it, whatever happens; returns 0 or why it failed. */
+static int
+write_file(const LoadFile *files, uint32 count)
+{
+	FILE *to = AllocateFile(LIST_FILE_NEW, PG_BINARY_W);
+	int error;
+
+	if (to == NULL)
+		return errno;
+	error = write_list(to, files, count) ? 0 : errno;
+	if (FreeFile(to) != 0 && error == 0)
+		error = errno;
+	return error;
+}
+
 void
 load_save(void)
 {
+	static bool is_failing; /* since the last time that it was written */
 	LoadFile *files = palloc(LOAD_FILES_MAX * sizeof(LoadFile));
 	uint32 count;
-	FILE *to;
+	int error;
 
 	if (copy_open(files, &count))
 	{
-		to = AllocateFile(LIST_FILE_NEW, PG_BINARY_W);
-		if (to == NULL || !write_list(to, files, count) || FreeFile(to) != 0)
+		error = write_file(files, count);
+		if (error == 0)
+			(void) durable_rename(LIST_FILE_NEW, LIST_FILE, LOG);
+		else
+		{
+			/* Otherwise a cancelled file would be loaded after a restart. */
+			LWLockAcquire(lock, LW_EXCLUSIVE);
+			shared->changed = true;
+			LWLockRelease(lock);
+		}
+		errno = error;
+		if (error != 0 && !is_failing)
 			ereport(LOG,
 			        (errcode_for_file_access(),
 			         errmsg("could not write file \"%s\": %m", LIST_FILE_NEW)));
-		else
-			(void) durable_rename(LIST_FILE_NEW, LIST_FILE, LOG);
+		is_failing = error != 0;
 	}
 	pfree(files);
 }

@@ -46,21 +46,42 @@ load_state_name(int32 state)
 	return state_names[state];
 }
 
-static void
-check_kind(Relation relation)
+/* Does a relation have blocks, itself or in its partitions? */
+static bool
+has_blocks(Relation relation)
 {
-	const char *name = RelationGetRelationName(relation);
 	char kind = relation->rd_rel->relkind;
 
-	if (!RELKIND_HAS_STORAGE(kind) && kind != RELKIND_PARTITIONED_TABLE &&
-	    kind != RELKIND_PARTITIONED_INDEX)
-		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
-		                errmsg("\"%s\" has no blocks to load", name),
-		                errdetail_relkind_not_supported(kind)));
-	if (relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+	return RELKIND_HAS_STORAGE(kind) || kind == RELKIND_PARTITIONED_TABLE ||
+	       kind == RELKIND_PARTITIONED_INDEX;
+}
+
+static bool
+is_temporary(Relation relation)
+{
+	return relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP;
+}
+
+/* Refuse a relation that was named and cannot be loaded. */
+static void
+check_kind(Oid id)
+{
+	Relation relation = try_relation_open(id, AccessShareLock);
+	const char *name;
+
+	if (relation == NULL)
+		return;
+	name = RelationGetRelationName(relation);
+	if (!has_blocks(relation))
+		ereport(ERROR,
+		        (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+		         errmsg("\"%s\" has no blocks to load", name),
+		         errdetail_relkind_not_supported(relation->rd_rel->relkind)));
+	if (is_temporary(relation))
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
 		                errmsg("cannot load temporary relation \"%s\"", name),
 		                errdetail("Temporary relations are not cached.")));
+	relation_close(relation, AccessShareLock);
 }
 
 /* Add the relation's own file; returns its blocks. */
@@ -88,7 +109,8 @@ add_file(Relation relation)
 
 /*
  * Add a relation with its TOAST table and, if wanted, its indexes.  One that
- * was dropped meanwhile has no blocks.
+ * was dropped meanwhile has no blocks, nor has a partition that is a foreign
+ * table; a temporary child may be another session's.
  */
 static int64
 add_relation(Oid id, bool indexes)
@@ -101,7 +123,11 @@ add_relation(Oid id, bool indexes)
 	CHECK_FOR_INTERRUPTS();
 	if (relation == NULL)
 		return 0;
-	check_kind(relation);
+	if (!has_blocks(relation) || is_temporary(relation))
+	{
+		relation_close(relation, AccessShareLock);
+		return 0;
+	}
 	if (RELKIND_HAS_STORAGE(relation->rd_rel->relkind))
 		blocks += add_file(relation);
 	if (OidIsValid(relation->rd_rel->reltoastrelid))
@@ -137,6 +163,7 @@ pgflash_cache_load(PG_FUNCTION_ARGS)
 	ListCell *cell;
 
 	load_require_cache();
+	check_kind(relation);
 	foreach (cell, find_all_inheritors(relation, AccessShareLock, NULL))
 		blocks += add_relation(lfirst_oid(cell), indexes);
 	PG_RETURN_INT64(blocks);

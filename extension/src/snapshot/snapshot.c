@@ -350,6 +350,15 @@ snapshot_take(const char *origin)
 		                 "FILE.")));
 	PreventCommandIfReadOnly("pgflash_snapshot()");
 	PreventCommandIfParallelMode("pgflash_snapshot()");
+	/*
+	 * For example, a superuser analyzes a table, and an index's expression
+	 * calls this: the limits of the table's owner would not apply.
+	 */
+	if (strcmp(origin, "command") == 0 && InSecurityRestrictedOperation())
+		ereport(ERROR,
+		        (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		         errmsg("cannot take a snapshot within security-restricted "
+		                "operation")));
 	if (limited)
 		refuse_block();
 

@@ -164,7 +164,11 @@ same(const SnapshotFile *a, const SnapshotFile *b)
 	       a->tablespace == b->tablespace;
 }
 
-/* Find a file's place, or else a free one, or NULL. */
+/*
+ * Find a file's place, or else a free one.  If there is none, the answer about
+ * another file makes room: a file that was dropped, or is hardly read any more,
+ * is not asked for again.  NULL if all places wait for answers.
+ */
 static NamedFile *
 find(const SnapshotFile *file)
 {
@@ -173,11 +177,15 @@ find(const SnapshotFile *file)
 	Assert(LWLockHeldByMeInMode(lock, LW_EXCLUSIVE));
 	for (int i = 0; i < NAMES_MAX; i++)
 	{
-		if (files[i].state == NAME_FREE)
-			place = place == NULL ? &files[i] : place;
-		else if (same(&files[i].file, file))
+		if (files[i].state != NAME_FREE && same(&files[i].file, file))
 			return &files[i];
+		if (files[i].state != NAME_WANTED &&
+		    (place == NULL ||
+		     (place->state == NAME_ANSWERED && files[i].state == NAME_FREE)))
+			place = &files[i];
 	}
+	if (place != NULL)
+		place->state = NAME_FREE;
 	return place;
 }
 

@@ -262,7 +262,7 @@ def export_command(*, run: str, output: Path | None, root: Path) -> None:
     """Write RUN as one file that can be sent.
 
     RUN is an id, "latest", or a path.  The file has the run, its results and its reports: what was
-    measured, the devices' and the machine's models, no names of machines or users.
+    measured, the devices' and the machine's models, no names of machines or users, no paths.
     """
     say(f"Run: {api.lab_export(run, output=output, store=root)}")
 

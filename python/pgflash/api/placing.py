@@ -162,9 +162,15 @@ def plan_restart_by(plan: Plan, *, stop_command: str, start_command: str) -> Pla
 
 
 def plan_folder() -> Path:
-    """Return the default folder of plans."""
+    """Return the default folder of plans; UsageError if this user has no home directory."""
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(base).expanduser() / "pgflash" / "plans"
+    try:
+        return Path(base).expanduser() / "pgflash" / "plans"
+    except RuntimeError as error:
+        raise UsageError(
+            "this user has no home directory, where plans are kept",
+            hint="Name a file that records the moves: --plan FILE; or set XDG_STATE_HOME.",
+        ) from error
 
 
 def plan_keep(plan: Plan, path: Path | None = None) -> Path:

@@ -108,8 +108,10 @@ def command(context: click.Context, *, debug: bool) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    # A signal that ends us must clean up as Ctrl-C does.
-    previous = {one: signal.signal(one, _interrupt) for one in (signal.SIGTERM, signal.SIGALRM)}
+    # A signal that ends us must clean up as Ctrl-C does; nohup ignores that of a closed terminal.
+    is_kept_up = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    ending = {signal.SIGTERM, signal.SIGALRM} | (set() if is_kept_up else {signal.SIGHUP})
+    previous = {one: signal.signal(one, _interrupt) for one in ending}
     hook, sys.unraisablehook = sys.unraisablehook, _interrupt_again
     try:
         code = command.main(args=words, prog_name="pgflash", standalone_mode=False)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash plan: show, carry out and undo a plan of moves."""
 
-import getpass
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +24,9 @@ from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.moments import print_moment
-from pgflash.model.plan import Move, MoveKind, Plan
+from pgflash.model.plan import Move, MoveKind, MoveState, Plan
 from pgflash.model.words import between, things
+from pgflash.trusted import user_name
 
 _LOOK_FIRST = "Confirm with --yes, or use --dry-run first."
 
@@ -124,7 +124,7 @@ def undo(*, file: Path, dsn: str | None, yes: bool, room_is_there: bool, **resta
     if any(move.kind is MoveKind.WAL for move in found.moves):
         say("Note: to move the WAL back, the server is restarted.")
     _print_commands(found)
-    if not yes and not confirm("Undo the moves?", hint=_LOOK_FIRST):
+    if not yes and not confirm("Undo the moves?"):
         return
     with Screen() as screen:
         api.plan_undo(file, found, dsn=dsn, room_is_there=room_is_there, listener=screen)
@@ -150,9 +150,7 @@ def show_looks(found: Plan, dsn: str | None) -> tuple[api.Seen, ...]:
             one.look.here,
             one.look.there,
             one.look.bytes,
-            "already there"
-            if one.look.is_there
-            else between(one.look.estimate.least_s, one.look.estimate.most_s),
+            _takes(one),
         )
         for one in seen
         if one.look is not None
@@ -169,7 +167,7 @@ def show_looks(found: Plan, dsn: str | None) -> tuple[api.Seen, ...]:
 
 def _remarks(seen: tuple[api.Seen, ...]) -> list[str]:
     """Return what is to be said of locks, speeds and risks, each once."""
-    looks = [one.look for one in seen if one.look is not None and not one.look.is_there]
+    looks = [one.look for one in seen if one.look is not None and _is_to_move(one)]
     locks = dict.fromkeys(f"Lock: {look.lock}" for look in looks)
     speeds = dict.fromkeys(
         f"Speed: {look.estimate.basis}; waiting for locks comes on top."
@@ -177,20 +175,38 @@ def _remarks(seen: tuple[api.Seen, ...]) -> list[str]:
         if look.estimate.basis
     )
     warnings = dict.fromkeys(f"Note: {text}" for look in looks for text in look.warnings)
-    gone = [f"Note: {one.move.title} is skipped: it was dropped." for one in seen if one.is_gone]
-    return [*locks, *speeds, *warnings, *gone]
+    skipped = [
+        f"Note: {one.move.title} is skipped: it was {'dropped' if one.is_gone else 'moved before'}."
+        for one in seen
+        if one.is_gone or (one.record.state is MoveState.DONE and not one.is_there)
+    ]
+    return [*locks, *speeds, *warnings, *skipped]
+
+
+def _is_to_move(one: api.Seen) -> bool:
+    """Say whether an object is not where it was to go, and this plan has not moved it before."""
+    return not (one.is_gone or one.is_there or one.record.state is MoveState.DONE)
+
+
+def _takes(one: api.Seen) -> str:
+    """Say how long a move takes; one that was interrupted may have to clean up."""
+    if one.is_there:
+        return "to be finished" if one.record.is_begun else "already there"
+    if not _is_to_move(one):
+        return "moved before"
+    assert one.look is not None
+    return between(one.look.estimate.least_s, one.look.estimate.most_s)
 
 
 def _print_commands(found: Plan) -> None:
     """Say which commands of the plan would be run, and as whom, before anybody agrees to it."""
-    user = getpass.getuser() if os.geteuid() else "root"
     for what, one in api.plan_commands(found):
         if what == "archive":
             say(f"Sets archive_command, which the server runs: {one}")
         elif what == "programs":
             say(f"Runs as the server's user: {one}")
         else:
-            say(f"Runs as {user} to {what} the server: {one}")
+            say(f"Runs as {user_name(os.geteuid())} to {what} the server: {one}")
 
 
 def agree(found: Plan, dsn: str | None, *, yes: bool) -> bool:
@@ -202,8 +218,8 @@ def agree(found: Plan, dsn: str | None, *, yes: bool) -> bool:
         _print_commands(found)
         return yes or confirm("Go on?", hint=_LOOK_FIRST)
     seen = show_looks(found, dsn)
-    if all(one.is_gone or (one.look is not None and one.look.is_there) for one in seen):
-        say("Everything is in place already: nothing to do.")
+    if not any(_is_to_move(one) or one.record.is_begun for one in seen):
+        say("There is nothing to do.")
         return False
     return yes or confirm("Do it?", hint=_LOOK_FIRST)
 

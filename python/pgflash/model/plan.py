@@ -103,6 +103,11 @@ class Record:
     #: What a move needs to continue after a kill.
     notes: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether it was begun and is not over, wherever its object is by now."""
+        return self.state in {MoveState.DOING, MoveState.UNDOING, MoveState.FAILED}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

@@ -39,8 +39,6 @@ from pgflash.place.temp import TempMover
 from pgflash.place.wal import WalMover
 from pgflash.session import connect, parse_dsn
 
-#: A move in one of these states is not over.
-_BEGUN = {MoveState.DOING, MoveState.UNDOING}
 #: The states of moves that an apply has to make, and that an undo has to reverse.
 _TO_APPLY = {
     MoveState.PLANNED,
@@ -70,6 +68,11 @@ class Seen:
     #: It existed once and was dropped: the move will be skipped.
     is_gone: bool = False
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the object is where the move puts it."""
+        return self.look is not None and self.look.is_there
+
 
 def look_at(plan: Plan, dsn: str) -> tuple[Seen, ...]:
     """Return the effects of every move that is not done."""
@@ -92,6 +95,7 @@ def is_down(plan: Plan, dsn: str) -> bool:
 def apply_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> None:
     """Make the moves of a plan that are not made yet."""
     with only_one(journal.path):
+        journal.refuse_changed()
         _go_on_from_down(journal, dsn)
         with Cluster(dsn) as cluster:
             _adopt(journal, cluster)
@@ -111,6 +115,7 @@ def apply_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> No
 def undo_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> None:
     """Undo the moves of a plan that were made or begun, the last one first."""
     with only_one(journal.path):
+        journal.refuse_changed()
         _go_on_from_down(journal, dsn)
         with Cluster(dsn) as cluster:
             _adopt(journal, cluster)
@@ -184,12 +189,11 @@ def _run(journal: Journal, index: int, mover: Mover, *, undo: bool) -> None:
     title = journal.plan.moves[index].title
     with _said_by_kernel(title):
         place = record.was if undo else mover.target()
-    begun = record.state in _BEGUN or record.state is MoveState.FAILED
     steps.put(state=MoveState.UNDOING if undo else MoveState.DOING, message="")
     start = time.monotonic()
     try:
         with _said_by_kernel(title):
-            is_to_go = begun or mover.here() != place
+            is_to_go = record.is_begun or mover.here() != place
             if is_to_go:
                 mover.go(place, steps)
         how = ("undone" if undo else "done") if is_to_go else "nothing to do"
@@ -263,10 +267,15 @@ class _Each:
                         self.journal.put(index, replace(record, state=MoveState.DOING))
 
     def note_place(self, index: int, mover: Mover) -> None:
-        """Write down where an object is before anything moves: pg_repack takes indexes along."""
+        """Write down where an object is before anything moves: pg_repack takes indexes along.
+
+        An earlier apply may have noted it and not come to this move, or the move was undone; since
+        then the object may have been moved without us.
+        """
         record = self.journal.plan.records[index]
-        if not record.was:
-            self.journal.put(index, replace(record, was=mover.here()))
+        begins = record.state in {MoveState.PLANNED, MoveState.UNDONE}
+        if not record.was or (begins and mover.here() != mover.target()):
+            self.journal.put(index, replace(record, was=mover.here(), notes={}))
 
 
 def _find_again(journal: Journal, dsn: str, cluster: Cluster) -> None:

@@ -176,14 +176,13 @@ class ArchiveMover:
                 hint="Name the new command with --command, and keep the existing archive where "
                 "it is with --leave-old.",
             )
-        files.need_room(new, self._old_bytes(old), "the archive")
 
     def room(self, place: str) -> Room:
         """Say how much room the move needs; an undo finds most files in its place already."""
         old, new = self._folders()
-        if place != self._move.to or old == new:
+        if place != self._move.to or old is None or old == new or not self._copies:
             return Room()
-        return Room(stays={str(new): self._old_bytes(old)})
+        return Room(stays={str(new): self._owner.do(_missing_bytes, old, new)})
 
     def look(self) -> Look:
         """Return the effects of the move, or refuse it."""
@@ -228,6 +227,9 @@ class ArchiveMover:
     def _warnings(self, old: Path | None, new: Path) -> Iterator[str]:
         if old is not None and files.same_device(old, new):
             yield "Both folders are on the same device: nothing will be gained."
+        for wanted_bytes in self.room(self._move.to).stays.values():
+            if why := files.why_no_room(new, wanted_bytes, "The archive"):
+                yield f"{why}."
         if self._copies:
             yield f"{old} keeps its content; remove it when no restore needs it any more."
         else:
@@ -257,7 +259,8 @@ class ArchiveMover:
         if goes_back:
             old, new = new, old
         if self._copies:
-            self._copy_missing(old, new, steps, "copy the existing archive")
+            hint = "Archiving continues with the previous setting; nothing was removed."
+            self._copy_missing(old, new, steps, "copy the existing archive", hint)
         steps.at("change the setting")
         # The archiver tries three times at once, then again a minute later: count the first
         # failure, too.
@@ -271,13 +274,16 @@ class ArchiveMover:
                 change_setting(self._cluster, name, steps.record.was.partition("=")[2])
             raise
         if self._copies:
-            self._copy_missing(old, new, steps, "copy the segments archived meanwhile")
+            hint = f"Archiving continues in {new}; {old} has the segments that it lacks."
+            self._copy_missing(old, new, steps, "copy the segments archived meanwhile", hint)
             steps.at("compare")
             assert old is not None
             assert new is not None
             self._owner.do(_compare, old, new)
 
-    def _copy_missing(self, old: Path | None, new: Path | None, steps: Steps, step: str) -> None:
+    def _copy_missing(
+        self, old: Path | None, new: Path | None, steps: Steps, step: str, hint: str
+    ) -> None:
         """Copy the files that the new folder lacks; files already archived there stay.
 
         A segment that is still to be archived is left to the archiver: its command may refuse to
@@ -295,8 +301,7 @@ class ArchiveMover:
             self._owner.do(_copy, old, new, whole, beat=steps.beat)
         except OSError as error:
             raise PlaceError(
-                f"could not copy {old} to {new}: {error.strerror}",
-                hint="Archiving continues with the previous setting; nothing was removed.",
+                f"could not copy {old} to {new}: {error.strerror}", hint=hint
             ) from error
 
     def _has(self, folder: Path, segment: str) -> bool:
@@ -386,6 +391,19 @@ def _lacks(source: int, dest: int, name: str) -> bool:
         return True
     there = files.status_of(dest, name)
     return not stat.S_ISREG(there.st_mode) or there.st_size != status.st_size
+
+
+def _missing_bytes(old: Path, new: Path) -> int:
+    """Return the size of the files that the new folder lacks."""
+    if not new.is_dir():
+        return files.folder_bytes(old)
+    missing_bytes = 0
+    with files.opened(old) as source, files.opened(new) as dest:
+        for name in files.names_in(source):
+            with contextlib.suppress(FileNotFoundError):
+                if _lacks(source, dest, name):
+                    missing_bytes += files.status_of(source, name).st_size
+    return missing_bytes
 
 
 def _compare(old: Path, new: Path) -> None:

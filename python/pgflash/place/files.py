@@ -77,16 +77,22 @@ def usable_bytes(free: int) -> int:
     return max(int((free - SPARE_BYTES) / (1 + SPARE_SHARE)), 0)
 
 
-def need_room(path: Path, wanted_bytes: int, what: str) -> None:
-    """Refuse unless there is room for it, and some to spare."""
+def why_no_room(path: Path, wanted_bytes: int, what: str) -> str:
+    """Return why it does not fit there with some room to spare; empty if it does."""
     free = free_bytes(path)
     needed = round(wanted_bytes * (1 + SPARE_SHARE)) + SPARE_BYTES
-    if free < needed:
-        raise PlaceError(
-            f"{what} needs {whole(-(-needed // MB))} MB below {nearest(path)}, where "
-            f"{whole(free // MB)} MB are free",
-            hint="Free some space there, or name another place.",
-        )
+    if free >= needed:
+        return ""
+    return (
+        f"{what} needs {whole(-(-needed // MB))} MB below {nearest(path)}, where "
+        f"{whole(free // MB)} MB are free"
+    )
+
+
+def need_room(path: Path, wanted_bytes: int, what: str) -> None:
+    """Refuse unless there is room for it, and some to spare."""
+    if why := why_no_room(path, wanted_bytes, what):
+        raise PlaceError(why, hint="Free some space there, or name another place.")
 
 
 def same_device(one: Path, other: Path) -> bool:

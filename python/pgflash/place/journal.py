@@ -110,6 +110,23 @@ class Journal:
         self.plan = plan
         self.listener: Listener = _Undisturbed(listener or Listener())
 
+    def refuse_changed(self) -> None:
+        """Refuse a plan that another process has carried out since it was read.
+
+        Its file says where everything was before; this plan does not.
+        """
+        kept = read_own_plan(self.path)
+        # The options may be the caller's: the commands that stop and start the server.
+        ours, theirs = (
+            [replace(one, options={}) for one in plan.moves] for plan in (self.plan, kept)
+        )
+        if (self.plan.records, ours) != (kept.records, theirs):
+            raise PlanError(
+                f'the plan "{self.path}" was changed after it was read',
+                hint="Another pgflash works on it, or has. Run the same command again: it shows "
+                "what is left to do.",
+            )
+
     def put(self, index: int, record: Record) -> None:
         """Write down what is known of a move."""
         self.keep(self.plan.with_record(index, record))

@@ -154,7 +154,6 @@ class WalMover:
                 hint="Move it by hand: stop the server, copy pg_wal, put a symbolic link in its "
                 "place, start.",
             )
-        files.need_room(there, self._wanted_bytes(cluster), "the WAL (max_wal_size)")
         if cluster.value("select count(*) from pg_stat_progress_basebackup"):
             raise PlaceError("a base backup is being taken", hint="Wait until it is done.")
 
@@ -174,10 +173,15 @@ class WalMover:
             )
 
     def room(self, place: str) -> Room:
-        """Say how much the WAL may grow to: if it fills its device, the server ends."""
+        """Say how much the WAL may grow to: if it fills its device, the server ends.
+
+        What an interrupted move has copied is there already.
+        """
         if self._cluster is None or place == self.here():
             return Room()
-        return Room(stays={place: self._wanted_bytes(self._cluster)})
+        wanted_bytes = self._wanted_bytes(self._cluster)
+        copied_bytes = self._owner.do(self._folders.copied_bytes, Path(place))
+        return Room(stays={place: max(wanted_bytes - copied_bytes, 0)})
 
     def _wanted_bytes(self, cluster: Cluster) -> int:
         max_bytes = cluster.value("select pg_size_bytes(current_setting('max_wal_size'))")
@@ -192,6 +196,9 @@ class WalMover:
                 "rebuilt from another member. Commits are safe only while a synchronous standby "
                 "confirms them."
             )
+        (wanted_bytes,) = self.room(str(there)).stays.values()
+        if why := files.why_no_room(there, wanted_bytes, "The WAL (max_wal_size)"):
+            yield f"{why}."
         if files.same_device(there, Path(self.here())):
             yield "Both folders are on the same device: nothing will be gained."
         sessions, senders, prepared = cluster.rows(
@@ -318,8 +325,6 @@ class WalMover:
 
     def _prepare(self, target: Path, steps: Steps) -> Path:
         """Return the folder to copy into: the target, or, if that is pg_wal, one beside it."""
-        current_bytes = self._owner.do(files.folder_bytes, Path(self.here()))
-        files.need_room(target, current_bytes, "the WAL")
         folders = self._folders
         if target == folders.wal:
             # Anything aside that is not a link is the former pg_wal, or an interrupted copy.

@@ -3,8 +3,8 @@
 
 `pg_wal` leads to all of the WAL at every moment.  `pg_wal.pgflash`, the name aside, is what
 `pg_wal` is swapped with: before the swap it leads to the copy; afterwards it leads to the former
-place, or is itself the former folder.  Our mark in a folder that we fill shows that its content is
-ours.
+place, or is itself the former folder.  Our mark in a folder that we fill names this cluster, so
+another one's WAL is never taken for a copy of its own.
 
 All of this is done as the owner of the data directory (Owner.do); wal.py says when.
 """
@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,18 +56,34 @@ class WalFolders:
 
     def control_digest(self) -> str:
         """Return a digest that tells one pg_control from another."""
+        return hashlib.sha256(self._control()).hexdigest()
+
+    def _control(self) -> bytes:
+        """Return pg_control, which begins with the cluster's identifier."""
         path = self._data / "global" / "pg_control"
         with files.opened(path.parent) as folder:
-            return hashlib.sha256(files.read_file(folder, path.name)).hexdigest()
+            return files.read_file(folder, path.name)
 
     # ---- the new folder
 
     def is_ours(self, folder: Path) -> bool:
-        """Say whether a folder is empty, missing, or filled by us."""
+        """Say whether a folder is empty, missing, or filled by us for this cluster."""
         if files.is_empty(folder):
             return True
         with files.opened(folder) as number:
-            return files.is_there(number, _MARK)
+            # A mark alone may be one that a kill has left half written.
+            return self._is_marked(number) or files.names_in(number) == [_MARK]
+
+    def copied_bytes(self, folder: Path) -> int:
+        """Return the size of what an interrupted move has copied to a folder."""
+        if folder == self.wal:
+            folder = self.aside
+        elif not self.is_ours(folder):
+            return 0
+        try:
+            return files.folder_bytes(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
 
     def claim(self, folder: Path) -> bool:
         """Mark a folder as filled by us, and forget another copy; False if it is not ours."""
@@ -75,8 +92,8 @@ class WalFolders:
         if not (leads_there or self.is_ours(folder)):
             return False
         with files.opened(folder) as number:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-            os.close(os.open(_MARK, flags, 0o600, dir_fd=number))
+            if not self._is_marked(number):
+                self._put_mark(number)
         if leads_there:
             self.unlink_aside()
         self.remove_aside()
@@ -87,6 +104,31 @@ class WalFolders:
         files.mirror(source, dest, beat=beat, live=live, keep=_MARK)
         if not live and (differ := files.differences(source, dest, keep=_MARK)):
             raise PlaceError(f"the copy in {dest} differs: {', '.join(differ[:5])}")
+
+    def _mark(self) -> bytes:
+        """Return what our mark says: the cluster's identifier, and where its data are.
+
+        A standby has the identifier of its primary.
+        """
+        identifier = int.from_bytes(self._control()[:8], sys.byteorder)
+        return f"{identifier} {self._data.resolve()}\n".encode()
+
+    def _put_mark(self, folder: int) -> None:
+        """Mark an open folder, durably."""
+        files.remove(folder, _MARK)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(_MARK, flags, 0o600, dir_fd=folder), "wb") as mark:
+            mark.write(self._mark())
+            mark.flush()
+            os.fsync(mark.fileno())
+        os.fsync(folder)
+
+    def _is_marked(self, folder: int) -> bool:
+        """Say whether an open folder has the mark of this cluster."""
+        try:
+            return files.read_file(folder, _MARK) == self._mark()
+        except OSError:
+            return False
 
     # ---- the name aside
 
@@ -129,7 +171,7 @@ class WalFolders:
         """Remove our mark and our leftovers; say if the folder is empty now."""
         try:
             with files.opened(target) as folder:
-                if files.is_there(folder, _MARK):
+                if self._is_marked(folder):
                     self._remove_copy(folder)
                     files.remove(folder, _MARK)
                 return not files.names_in(folder)

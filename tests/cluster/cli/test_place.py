@@ -16,7 +16,7 @@ import pytest
 from pgflash import api
 from pgflash.cli import main
 from pgflash.errors import UsageError
-from pgflash.model.plan import Move, MoveKind, MoveState, Record
+from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, Record
 from pgflash.place import Cluster, Startup, apply_plan
 from pgflash.place.journal import read_plan, write_plan
 from pgflash_lab.postgres import PgInstall
@@ -211,6 +211,55 @@ def test_a_server_that_a_killed_move_left_down_is_asked_for_and_started(
     said(capsys, 0, *words, "--yes")
     assert placed.wal_folder == folder
     said(capsys, 0, "plan", "undo", str(path), "--dsn", placed.dsn, "--yes")
+
+
+def test_a_move_that_was_killed_after_its_switch_is_finished(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer
+) -> None:
+    folder = placed.server.base / "finished"
+    path = placed.plan(Move(kind=MoveKind.WAL, to=str(folder)), name="finished")
+    assert cut_off(apply_plan, path, placed.dsn, ("remove the previous copy", 1)) is None
+    assert placed.wal_folder == folder
+    aside = placed.data / "pg_wal.pgflash"
+    assert aside.is_dir()
+    words = ("plan", "apply", str(path), "--dsn", placed.dsn)
+    assert "to be finished" in said(capsys, 0, *words, "--dry-run")
+    said(capsys, 0, *words, "--yes")
+    assert not aside.exists()
+    assert not (folder / ".pgflash-wal").exists()
+    assert read_plan(path).records[0].state is MoveState.DONE
+    assert "There is nothing to do." in said(capsys, 0, *words)
+    said(capsys, 0, "plan", "undo", str(path), "--dsn", placed.dsn, "--yes")
+
+
+def test_a_finished_plan_is_not_carried_out_again(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer, folder: Path
+) -> None:
+    """Somebody has moved the table home: a plan that is done says so."""
+    plan, dsn = str(folder / "twice.json"), ("--dsn", placed.dsn)
+    words = ("place", "table", "stock", "--no-indexes", "--on", "flash", *dsn, "--yes")
+    said(capsys, 0, *words, "--plan", plan)
+    with placed.server.connect() as connection:
+        connection.execute("alter table stock set tablespace pg_default")
+    text = said(capsys, 0, "plan", "apply", plan, *dsn)
+    assert "table public.stock to flash is skipped: it was moved before." in text
+    assert "There is nothing to do." in text
+    assert tablespace_of(placed, "stock") == "pg_default"
+
+
+def test_a_plan_that_another_pgflash_carries_out_meanwhile_is_left_to_it(
+    placed: PlacedServer, folder: Path
+) -> None:
+    """Otherwise the later one forgets where things were, and nothing can be undone."""
+    plan = api.place_table("stock", "flash", dsn=placed.dsn, indexes=False)
+    path = api.plan_keep(plan, folder / "shared.json")
+    api.plan_apply(path, dsn=placed.dsn)
+    for work in (api.plan_apply, api.plan_undo):
+        with pytest.raises(PlanError, match="was changed after it was read"):
+            work(path, plan, dsn=placed.dsn)
+    assert read_plan(path).records[0].was == "pg_default"
+    api.plan_undo(path, dsn=placed.dsn)
+    assert tablespace_of(placed, "stock") == "pg_default"
 
 
 def test_what_was_dropped_is_said_to_be_passed_over(

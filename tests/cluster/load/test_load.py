@@ -239,6 +239,30 @@ def test_what_cannot_be_loaded_is_refused(
         worker.execute(f"select pgflash_cache_load('{relation}')")
 
 
+def test_a_partition_without_blocks_hinders_no_other(worker: psycopg.Connection[Any]) -> None:
+    worker.execute("create table parted (n int) partition by range (n)")
+    worker.execute("create table parted_b partition of parted for values from (1) to (9)")
+    worker.execute("insert into parted values (1)")
+    for statement in (
+        "create foreign data wrapper nothing",
+        "create server nowhere foreign data wrapper nothing",
+        "create foreign table parted_a partition of parted for values from (0) to (1) "
+        "server nowhere",
+        "create table family (n int)",
+        "create temp table child () inherits (family)",
+        "create table grown_up () inherits (family)",
+        "insert into family values (1)",
+        "insert into child values (1)",
+        "insert into grown_up values (1)",
+        "checkpoint",
+    ):
+        worker.execute(statement)
+    assert worker.execute("select pgflash_cache_load('parted')").fetchone() == (1,)
+    assert worker.execute("select pgflash_cache_load('family')").fetchone() == (2,)
+    with pytest.raises(psycopg.Error, match="has no blocks to load"):
+        worker.execute("select pgflash_cache_load('parted_a')")
+
+
 # ---- loads beside changes
 
 

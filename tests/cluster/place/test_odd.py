@@ -140,6 +140,20 @@ def test_a_role_that_is_granted_what_a_hint_says_moves_temporary_files(
     assert "temp_tablespaces" not in (placed.data / "postgresql.auto.conf").read_text()
 
 
+def test_an_undone_plan_begins_again_from_where_things_are_now(placed: PlacedServer) -> None:
+    placed.tablespace("other")
+    run(placed, "create table again (n int)")
+    path = placed.plan(table("again"), name="again")
+    placed.apply(path)
+    placed.undo(path)
+    run(placed, "alter table again set tablespace other")
+    placed.apply(path)
+    assert place_of(placed, "again") == "flash"
+    placed.undo(path)
+    assert place_of(placed, "again") == "other"
+    run(placed, "drop table again")
+
+
 def test_an_index_that_cannot_become_valid_is_named_and_passed_over_when_dropped(
     placed: PlacedServer,
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgflash.cli import main
 from pgflash.model.plan import Move, MoveKind, MoveState
 from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at, undo_plan
 from pgflash.place.archive import ArchiveMover
@@ -227,6 +228,41 @@ def test_every_cut_of_the_archive_loses_no_segment(placed: PlacedServer) -> None
     assert not list(old.glob("*.pgflash-part"))
 
 
+def test_an_archive_that_was_cut_off_after_the_change_is_completed(placed: PlacedServer) -> None:
+    """The old folder has received a file that the new one lacks."""
+    old, new = placed.server.base / "archive", placed.server.base / "archive-late"
+    path = placed.plan(archive_move(placed, new.name), name="archive-late")
+    assert cut_off(apply_plan, path, placed.dsn, ("wait for the next segment", 1)) is None
+    late = old / "000000010000000000000001.00000028.backup"
+    late.write_text("late")
+    try:
+        assert main(["plan", "apply", str(path), "--dsn", placed.dsn, "--yes"]) == 0
+        assert (new / late.name).read_text() == "late"
+        assert_no_gap(new)
+    finally:
+        late.unlink()
+        placed.undo(path)
+
+
+def test_room_is_asked_for_what_the_new_folder_lacks(
+    placed: PlacedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = placed.folder("archive-half")
+    path = placed.plan(archive_move(placed, new.name), name="archive-half")
+    monkeypatch.setattr("pgflash.place.files.free_bytes", lambda _path: 64 << 20)
+    (seen,) = look_at(read_plan(path), placed.dsn)
+    assert seen.look is not None
+    assert any("The archive needs" in warning for warning in seen.look.warnings)
+    with pytest.raises(PlaceError, match="where 64 MB are free"):
+        placed.apply(path)
+    apply_plan(Journal(path, read_plan(path)), placed.dsn, room_is_there=True)
+    placed.undo(path)
+    # Most of it is there by now.
+    monkeypatch.setattr("pgflash.place.files.free_bytes", lambda _path: 70 << 20)
+    placed.apply(path)
+    placed.undo(path)
+
+
 def test_a_folder_the_server_cannot_write_to_is_given_up(placed: PlacedServer) -> None:
     old = placed.server.base / "archive"
     asked = archive_move(placed, "archive-bad", command="false %p %f")
@@ -333,7 +369,7 @@ def test_a_segment_that_is_being_archived_just_now_is_left_to_the_archiver(
     monkeypatch.setattr(ArchiveMover, "_waiting", waiting)
     with Cluster(placed.dsn) as cluster:
         mover = ArchiveMover(cluster, read_plan(path).moves[0])
-        mover._copy_missing(old, new, steps, "copy")
+        mover._copy_missing(old, new, steps, "copy", "Copy it yourself.")
     assert [one.name for one in new.iterdir()] == ["000000010000000000000001"]
 
 
@@ -361,3 +397,18 @@ def test_basic_archive_is_known(placed: PlacedServer) -> None:
 
 def has_contrib_module(install: PgInstall, name: str) -> bool:
     return (install.pkglibdir / f"{name}.so").exists()
+
+
+def test_an_undone_archive_begins_again_from_where_it_is_now(placed: PlacedServer) -> None:
+    new = placed.server.base / "archive-again"
+    path = placed.plan(archive_move(placed, new.name), name="archive-again")
+    placed.apply(path)
+    placed.undo(path)
+    second = placed.folder("archive-second")
+    (second / "00000009.history").write_text("second")
+    archive_to(placed, second)
+    assert eventually(lambda: str(second) in setting(placed, "archive_command"))
+    placed.apply(path)
+    assert (new / "00000009.history").read_text() == "second"
+    placed.undo(path)
+    assert str(second) in setting(placed, "archive_command")

@@ -406,6 +406,35 @@ def test_a_baseline_keeps_its_snapshots_from_the_retention(server: Server, datab
         assert store.queries([77]) == {}
 
 
+def test_a_baseline_that_is_being_made_keeps_its_snapshots(server: Server, database: str) -> None:
+    """The retention does not see it yet, and waits for it."""
+    with (
+        server.connect(database) as connection,
+        PgStore(server.conninfo(database)) as store,
+    ):
+        ids = [take(connection) for _ in range(4)]
+        # Nothing else makes the retention wait.
+        connection.execute("delete from odd.pgflash_snapshot_queries")
+        connection.execute("begin")
+        connection.execute("select odd.pgflash_baseline_keep('now', %s, %s)", (ids[1], ids[3]))
+        dropped: list[int] = []
+        thread = threading.Thread(
+            target=lambda: dropped.append(store.drop(datetime.max.replace(tzinfo=UTC)))
+        )
+        thread.start()
+        assert eventually(
+            lambda: (
+                connection.execute("select 1 from pg_locks where not granted").fetchone()
+                is not None
+            )
+        )
+        connection.execute("commit")
+        thread.join(timeout=PATIENCE_S)
+        assert dropped == [1]
+        assert [head.id for head in store.list()] == ids[1:]
+        assert all(len(store.sections(one)) > 10 for one in ids[1:])
+
+
 def hand_in(connection: Connection) -> None:
     """Flush a session's counts to the server's statistics."""
     connection.execute("select pg_stat_force_next_flush()")

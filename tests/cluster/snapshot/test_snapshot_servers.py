@@ -21,7 +21,7 @@ from pgflash_lab.server import Server
 from support.clock import Clock
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults
-from support.patience import eventually
+from support.patience import eventually, until
 from support.sections import BY_HAND, number, relation_rows
 from support.standby import REPLICATION, create_standby, is_streaming_to
 
@@ -347,16 +347,31 @@ def test_relations_of_other_databases_are_named_by_who_is_there(
     with server.connect("stranger") as other, open_store(dsn=server.conninfo()) as store:
         other.execute("create table elsewhere (n int)")
 
-        def named() -> bool:
-            other.execute("insert into elsewhere select generate_series(1, 50000)")
+        def named(table: str = "elsewhere") -> bool:
+            other.execute(f"insert into {table} select generate_series(1, 50000)".encode())
             last = store.list()[-1:]
             sections = store.sections(last[0].id) if last else {}
-            rows = relation_rows(sections, "elsewhere") if "relations" in sections else []
+            rows = relation_rows(sections, table) if "relations" in sections else []
             return bool(rows) and rows[0]["database"] == "stranger"
 
         assert eventually(lambda: len(store.list()) > 1)
         assert eventually(named)
         # No process stays connected.
         other.execute("select 1")
+
+        # Files that are dropped before their names are asked for again leave their places.
+        other.execute("create table later (n int)")
+        for _ in range(5):
+            count = len(store.list())
+            other.execute(
+                "do $$ begin for i in 1..150 loop execute format('create table x%s (n int); "
+                "insert into x%1$s select generate_series(1, 2000)', i); end loop; end $$"
+            )
+            until(lambda count=count: len(store.list()) > count)  # type: ignore[misc]
+            other.execute(
+                "do $$ begin for i in 1..150 loop execute format('drop table x%s', i); "
+                "end loop; end $$"
+            )
+        assert eventually(lambda: named("later"))
     with server.connect() as connection:
         connection.execute("drop database stranger")

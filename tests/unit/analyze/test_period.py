@@ -292,7 +292,7 @@ def test_file_calls_that_fell_are_a_restart() -> None:
 
 
 def test_a_reset_of_pg_stat_wal_is_no_restart() -> None:
-    def wal(writes: int, wal_bytes: int) -> dict[str, object]:
+    def wal(writes: int, wal_bytes: int) -> dict[str, Value]:
         return {"writes": writes, "wal_bytes": wal_bytes, "wal_records": 7, "wal_fpi": wal_bytes}
 
     store = shelf_of({"wal": [wal(100, 5_000)]}, {"wal": [wal(130, 200)]})

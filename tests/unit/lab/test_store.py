@@ -44,6 +44,25 @@ def test_a_run_comes_back_from_its_file(stored: Path, tmp_path: Path) -> None:
     assert api.lab_show(str(there)) == api.lab_show("latest", store=stored)
 
 
+def test_the_file_names_no_path(stored: Path, tmp_path: Path) -> None:
+    secret = "/people/alice/array/server/data"
+    for name in ("awr-01-baseline.json", "report.html"):
+        (stored / "runs" / "stored-run" / name).write_text(
+            f'["data_directory", "{secret}", "log={secret}/x.log", "1/2/3", "a/b", "+/ab/cd="] '
+            f"<td>{secret}</td></tr> https://example.org/a/b"
+        )
+    file = tmp_path / "results.tar.gz"
+    assert export(stored, "latest", "-o", str(file)).exit_code == 0
+    with tarfile.open(file) as archive:
+        for name in ("awr-01-baseline.json", "report.html"):
+            content = archive.extractfile(f"stored-run/{name}")
+            assert content is not None
+            assert content.read().decode() == (
+                '["data_directory", "(a path)", "log=(a path)", "1/2/3", "a/b", "+/ab/cd="] '
+                "<td>(a path)</td></tr> https://example.org/a/b"
+            )
+
+
 def test_the_file_has_the_run_s_name_unless_told_otherwise(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

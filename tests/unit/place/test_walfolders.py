@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Which folder of WAL files is removed after a move: never the one that pg_wal leads to."""
+"""Which folder of WAL files is removed after a move: never one that is some cluster's WAL."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,27 @@ MARK = ".pgflash-wal"
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A data directory whose WAL is in the folder `new`, which still has our mark."""
-    for name in ("data", "new"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "data" / "pg_wal").symlink_to(tmp_path / "new")
-    for name in (SEGMENT, MARK):
-        (tmp_path / "new" / name).touch()
-    return tmp_path / "data"
+    data = a_cluster(tmp_path / "data", identifier=7)
+    (tmp_path / "new").mkdir()
+    (data / "pg_wal").symlink_to(tmp_path / "new")
+    filled_for(data, tmp_path / "new")
+    return data
+
+
+def a_cluster(data: Path, *, identifier: int) -> Path:
+    """Make a data directory without WAL."""
+    (data / "global").mkdir(parents=True)
+    content = identifier.to_bytes(8, sys.byteorder) + bytes(100)
+    (data / "global" / "pg_control").write_bytes(content)
+    return data
+
+
+def filled_for(data: Path, folder: Path) -> Path:
+    """Mark a folder for a cluster, and put a segment there."""
+    folder.mkdir(exist_ok=True)
+    assert WalFolders(data).claim(folder)
+    (folder / SEGMENT).write_bytes(bytes(100))
+    return folder
 
 
 def test_the_wal_is_kept_by_whatever_name_it_is_reached(data: Path) -> None:
@@ -37,12 +53,56 @@ def test_the_wal_is_kept_by_whatever_name_it_is_reached(data: Path) -> None:
 
 
 def test_a_copy_is_removed(data: Path) -> None:
-    old = data.parent / "old"
-    old.mkdir()
-    for name in (SEGMENT, MARK):
-        (old / name).touch()
+    old = filled_for(data, data.parent / "old")
     assert WalFolders(data).clean_up(old)
     assert not any(old.iterdir())
+
+
+@pytest.mark.parametrize("own", ["the WAL", "a copy"])
+@pytest.mark.parametrize(("where", "identifier"), [("other", 8), ("other", 7), ("moved", 8)])
+def test_another_cluster_s_wal_is_no_copy_of_ours(
+    data: Path, where: str, identifier: int, own: str
+) -> None:
+    """Its move has not removed its mark yet, or was killed before."""
+    name = "new" if own == "the WAL" else "copy"
+    folder = filled_for(data, data.parent / name)
+    if where == "moved":
+        # Another machine's, whose data are at the same path, had this folder before.
+        data.rename(data.parent / "away")
+        other = a_cluster(data, identifier=identifier)
+    else:
+        other = a_cluster(data.parent / where, identifier=identifier)
+    (other / "pg_wal").mkdir()
+    before = sorted(path.name for path in folder.iterdir())
+    assert not WalFolders(other).is_ours(folder)
+    assert not WalFolders(other).claim(folder)
+    assert not WalFolders(other).clean_up(folder)
+    assert sorted(path.name for path in folder.iterdir()) == before == [MARK, SEGMENT]
+
+
+def test_a_mark_that_was_half_written_stops_nobody(data: Path) -> None:
+    folder = data.parent / "half"
+    folder.mkdir()
+    (folder / MARK).touch()
+    folders = WalFolders(data)
+    assert folders.is_ours(folder)
+    assert folders.claim(folder)
+    (folder / SEGMENT).write_bytes(bytes(100))
+    assert folders.is_ours(folder)
+    (folder / MARK).write_bytes(b"")
+    assert not folders.is_ours(folder)
+
+
+def test_what_an_interrupted_move_has_copied_is_counted(data: Path) -> None:
+    folders, half = WalFolders(data), filled_for(data, data.parent / "half")
+    assert 100 <= folders.copied_bytes(half) < 200
+    assert folders.copied_bytes(data.parent / "nowhere") == 0
+    (half / MARK).unlink()
+    assert folders.copied_bytes(half) == 0
+    assert folders.copied_bytes(folders.wal) == 0
+    folders.aside.mkdir()
+    (folders.aside / SEGMENT).write_bytes(bytes(100))
+    assert folders.copied_bytes(folders.wal) == 100
 
 
 def test_nothing_is_removed_while_pg_wal_leads_to_a_folder_of_others(data: Path) -> None:
