@@ -348,7 +348,8 @@ class RootsDeeds:
         if name.startswith(f"{self._placed.server.base}/") and not self._is_lock(event, args):
             self.found.append(f"{event} {name}")
         # Beside an open folder: of a plan, a lock, or on the way to them.
-        if event == "open" and not name.startswith(("/", ".")) and not args[2] & os.O_PATH:
+        is_a_plan = name.startswith(("/", ".")) or name.endswith(".json")
+        if event == "open" and not is_a_plan and not args[2] & os.O_PATH:
             self.found.append(f"{event} {name}")
 
     def _is_lock(self, event: str, args: tuple[Any, ...]) -> bool:
