@@ -32,7 +32,6 @@
  */
 #include "hooks/volume.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdbool.h>
@@ -78,20 +77,23 @@ xfs_uuid(int fd, const char *path, uint64_t *number_out)
 {
 	XfsGeometry geometry = { 0 };
 	int own_fd = -1;
-	bool asked = true;
 
 	FC_ASSERT(*number_out == 0);
 	if (fd < 0)
 		fd = own_fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return false;
+
+	/*
+	 * A descriptor that only names the file (O_PATH) cannot be asked.  Its
+	 * stamp then differs from the file's, whose blocks are dropped: not to look
+	 * would hide a change of another program's.
+	 */
 	if (ioctl(fd, XFS_GEOMETRY, &geometry) == 0)
 		*number_out = geometry.uuid[0] ^ geometry.uuid[1];
-	else
-		asked = errno != EBADF; /* a descriptor that only names the file */
 	if (own_fd >= 0)
 		close(own_fd);
-	return asked;
+	return true;
 }
 
 /* Likewise. */
