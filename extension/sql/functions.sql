@@ -175,7 +175,7 @@ COMMENT ON FUNCTION pgflash_baseline_drop(text) IS
 COMMENT ON FUNCTION pgflash_statements_reset() IS
 	'Sets the sums of pgflash_statements to zero, for all users and databases.';
 COMMENT ON FUNCTION pgflash_wait_class(text, text, text) IS
-	'The wait class of a wait event of a process of this type; null for a type is a client backend, null for an event none.';
+	'The wait class of a wait event of a process of this type. A null type means a client backend; a null event means that the process waits for none.';
 -- END generated: comments
 
 -- ---- rights --------------------------------------------------------------------

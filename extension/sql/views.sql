@@ -219,11 +219,11 @@ COMMENT ON COLUMN pgflash_cache.used_bytes IS
 COMMENT ON COLUMN pgflash_cache.keep_blocks IS
 	'Blocks in the cache now that belong to relations with the cache policy keep.';
 COMMENT ON COLUMN pgflash_cache.hits IS
-	'Blocks read from flash. Oracle: physical read flash cache hits.';
+	'Blocks that the cache had: read from flash, or from the staging ring. Oracle: physical read flash cache hits.';
 COMMENT ON COLUMN pgflash_cache.staged_hits IS
 	'Hits on blocks that were still in the staging ring, not yet on flash.';
 COMMENT ON COLUMN pgflash_cache.misses IS
-	'Blocks looked up in the cache and not read from flash. Blocks in the page cache are not looked up.';
+	'Blocks looked up in the cache that it did not serve. Blocks in the page cache are not looked up.';
 COMMENT ON COLUMN pgflash_cache.hit_ratio IS
 	'hits / (hits + misses); null before the first lookup.';
 COMMENT ON COLUMN pgflash_cache.page_cache_reads IS
@@ -776,7 +776,7 @@ COMMENT ON COLUMN pgflash_io.told_calls IS
 COMMENT ON COLUMN pgflash_io.worker_calls IS
 	'Calls that an I/O worker or io_uring made for this backend type, which may have done other work meanwhile.';
 COMMENT ON COLUMN pgflash_io.worker_time_ms IS
-	'Time from those calls to their completion; with io_uring, until a process took note of it. In milliseconds.';
+	'Time from those calls to their completion; with io_uring, until a process collected the completion. In milliseconds.';
 REVOKE ALL ON FUNCTION pgflash_io_rows() FROM PUBLIC;
 REVOKE ALL ON pgflash_io FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pgflash_io_rows() TO pg_monitor;
@@ -1387,7 +1387,7 @@ COMMENT ON FUNCTION pgflash_statement_rows() IS
 COMMENT ON VIEW pgflash_statements IS
 	'What statements took from shared buffers, page cache, flash and disk, since the server started or the last reset. Reads of data files only: not of temporary tables or files. Parallel workers and I/O workers count for the session that they work for.';
 COMMENT ON COLUMN pgflash_statements.userid IS
-	'OID of the user who executed it. This column and the next three are as in pg_stat_statements, and have its names. It, the next one and queryid are null for the sum of all others: statements that had to give up their places (pgflash.statements_max), and those without an identifier (compute_query_id).';
+	'OID of the user who executed it. This column and the next three are as in pg_stat_statements, and have its names. userid, dbid and queryid are null in the row that adds up all other statements: those that were replaced (pgflash.statements_max), and those without an identifier (compute_query_id).';
 COMMENT ON COLUMN pgflash_statements.dbid IS
 	'OID of the database.';
 COMMENT ON COLUMN pgflash_statements.toplevel IS

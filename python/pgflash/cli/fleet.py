@@ -166,7 +166,8 @@ def switchover_command(
     """Wait until a standby is warm, then switch over to it.
 
     Patroni makes the switchover. Until then nothing is changed: Ctrl-C ends the wait and leaves
-    nothing behind, and so does a failover in the meantime. Once Patroni was asked, it goes on.
+    nothing behind, and so does a failover in the meantime. Once Patroni has been asked, it
+    completes the switchover.
     """
     whom = f'"{candidate}"' if candidate else "the first standby that is"
     if not yes and not confirm(f"Switch over to {whom} {percent(when_warm)} warm?"):
@@ -220,7 +221,7 @@ def tag_command(
     every: timedelta | None,
     access: api.PatroniAccess,
 ) -> None:
-    """Set the tag pgflash_warm of a member, as its cache is.
+    """Tag a member in Patroni with whether its cache is warm (pgflash_warm).
 
     Load balancers ask Patroni for it: GET /replica?tag_pgflash_warm=true answers 200 while the
     replica is warm.  Run it beside Patroni, as its user; Patroni must have been started with a

@@ -521,13 +521,13 @@ METRICS = (
         name="pgflash_cache_hits",
         kind=Kind.COUNTER,
         column="hits",
-        help="Blocks read from flash.",
+        help="Blocks that the cache had: read from flash, or from the staging ring.",
     ),
     Metric(
         name="pgflash_cache_misses",
         kind=Kind.COUNTER,
         column="misses",
-        help="Blocks looked up in the cache and not read from flash. Blocks in the page cache are "
+        help="Blocks looked up in the cache that it did not serve. Blocks in the page cache are "
         "not looked up.",
     ),
     Metric(
