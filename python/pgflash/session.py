@@ -23,8 +23,9 @@ answer, a server that is too old, a role without the rights.
 
 import contextlib
 import json
+import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, LiteralString, NamedTuple, Self, TypeAlias, cast
 
@@ -44,6 +45,15 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 MAJOR_MIN = 15
 
 CONNECT_TIMEOUT_S = 10
+
+#: A server whose machine does not answer for a minute is gone: it may have vanished, or come back
+#: without knowing this session.  The kernel's own limits are a quarter of an hour, and two hours.
+KEPT_ALIVE: Final[dict[str, Any]] = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 
 #: How often a statement is run again that a standby cancelled.
 CANCELLED_MAX = 5
@@ -90,6 +100,11 @@ def parse_dsn(dsn: str) -> dict[str, Any]:
         return conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:
         raise _wrong(error) from error
+
+
+def connect_timeout_s(named: Mapping[str, Any], default_s: int) -> int | str:
+    """Return how long to wait for a connection: as the DSN or the environment says, or else."""
+    return named.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT") or default_s
 
 
 def _wrong(error: psycopg.ProgrammingError) -> SessionError:
@@ -178,13 +193,14 @@ def connect(dsn: str) -> Connection:
     Only the catalog can be used in it without a schema.  Text is read as UTF-8, with U+FFFD for
     bytes that are not.
     """
-    wait_s = parse_dsn(dsn).get("connect_timeout") or CONNECT_TIMEOUT_S
+    named = parse_dsn(dsn)
     try:
         connection = psycopg.connect(
             dsn,
+            **{name: value for name, value in KEPT_ALIVE.items() if name not in named},
             autocommit=True,
             application_name="pgflash",
-            connect_timeout=wait_s,
+            connect_timeout=connect_timeout_s(named, CONNECT_TIMEOUT_S),
             client_encoding="UTF8",
             cursor_factory=_Cursor,
         )

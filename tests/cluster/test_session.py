@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from pgflash import api
-from pgflash.session import Connection, connect
+from pgflash.session import KEPT_ALIVE, Connection, connect, connect_timeout_s, parse_dsn
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
@@ -87,6 +87,20 @@ def test_the_environments_encoding_does_not_matter(
         connection.execute("select pg_stat_force_next_flush()")
         output(capsys, "snapshot", "--dsn", server.conninfo())
     assert "\N{SNOWMAN}" in output(capsys, "report", "--dsn", server.conninfo())
+
+
+def test_a_server_that_vanished_is_noticed_within_a_minute_or_as_the_user_says(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is asked for it; that the kernel obeys is not tested here."""
+    default = {name: str(value) for name, value in KEPT_ALIVE.items()}
+    for dsn, wanted in (("", default), ("keepalives_idle=7", {**default, "keepalives_idle": "7"})):
+        with closing(connect(f"{server.conninfo()} {dsn}")) as connection:
+            assert wanted.items() <= connection.info.get_parameters().items()
+    assert connect_timeout_s({}, 10) == 10
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "60")
+    assert connect_timeout_s({}, 10) == "60"
+    assert connect_timeout_s(parse_dsn("connect_timeout=20"), 10) == "20"
 
 
 def test_times_are_read_whatever_the_style_and_the_clocks_change(

@@ -5,12 +5,17 @@ He has all privileges on all tables of his database, and no other right.
 """
 
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
 
+from pgflash.api.periods import report
+from pgflash.model.snapshot import SnapshotError
+from pgflash.store import open_store
 from pgflash_lab.account import as_server_user
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
@@ -18,6 +23,8 @@ from support.channel import create_primary
 from support.cluster import ClusterFactory
 from support.patience import until
 from support.script_traps import as_user
+from support.sections import BY_HAND
+from support.served import served
 
 pytestmark = pytest.mark.extension
 
@@ -36,6 +43,13 @@ insert into pgflash_stored_list
 select 1663, 5, 70000 + n, 'main', 0, 3, convert_to(repeat('a', 100000000), 'UTF8')
   from generate_series(1, 8) n;
 update pgflash_stored_list_head set list_number = list_number + 1;
+"""
+#: A hundred megabytes in a section.
+HUGE = """
+update pgflash_snapshot_sections set content = jsonb_build_object(
+    'columns', '["file_class"]'::jsonb, 'rows', jsonb_build_array(jsonb_build_array(
+    repeat('a', 100000000))))
+ where section = 'io' and snapshot_id = 2
 """
 
 
@@ -77,6 +91,27 @@ def test_snapshots_stay_where_no_tenant_reads_them(
         assert kept_in(server) == "app"
     with server.connect("hers") as session:
         assert session.execute("select count(*) from pgflash_snapshots").fetchone() == (1,)
+
+
+def test_a_huge_section_is_not_read(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
+    server = cluster(install=pgflash_install, preload="pgflash", settings=BY_HAND)
+    with server.connect() as session:
+        session.execute("create extension pgflash")
+        session.execute("create role tenant login")
+        session.execute(MINE)
+        begin = datetime.now(UTC)
+        for _ in range(2):
+            session.execute("select pgflash_snapshot()")
+    dsn = server.conninfo()
+    with as_user(server, "tenant", "postgres") as tenant:
+        tenant.execute(HUGE)
+    with pytest.raises(SnapshotError, match="section io is longer than any server's"):
+        report(open_store(dsn=dsn))
+    times = urlencode({"from": begin.isoformat(), "to": datetime.now(UTC).isoformat()})
+    with served(dsn) as page:
+        until(lambda: page.collector.status.state == "live")
+        found = page.ask(f"/live/history?{times}").json
+    assert found["missing"]["a section"] == "io of snapshot 2 is too long"
 
 
 def test_a_list_with_huge_bitmaps_takes_no_memory(

@@ -70,11 +70,16 @@ class Site:
         return found
 
     @contextlib.contextmanager
-    def stream(self, *, last: str = "", root: str = "") -> Iterator[http.client.HTTPResponse]:
+    def stream(
+        self, *, last: str = "", root: str = "", cookie: str = ""
+    ) -> Iterator[http.client.HTTPResponse]:
         """Open the stream of events of the server below ROOT."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        headers = {"Last-Event-ID": last, "Cookie": cookie}
         connection.request(
-            "GET", f"{root}/live/events", headers={"Last-Event-ID": last} if last else {}
+            "GET",
+            f"{root}/live/events",
+            headers={name: value for name, value in headers.items() if value},
         )
         answer = connection.getresponse()
         try:

@@ -184,7 +184,8 @@ find_places(const DeltaKind *kind, TupleDesc row)
 		if (places.key[k] < 0)
 			ereport(ERROR,
 			        (errcode(ERRCODE_UNDEFINED_COLUMN),
-			         errmsg("there is no column \"%s\" to tell rows apart",
+			         errmsg("there is no column \"%s\" to tell rows apart: the "
+			                "extension may be out of date",
 			                kind->keys[k])));
 	}
 	places.birth = place_of(row, kind->birth);

@@ -32,7 +32,7 @@ from pgflash.advise.model import SECOND_THREAD
 from pgflash.advise.sizes import CACHE_FACTOR
 from pgflash.advise.work import CurvePoint, Reads, Segment, Work
 from pgflash.errors import PgflashError
-from pgflash.model.words import count, figure, percent, size
+from pgflash.model.words import count, figure, listed, percent, size
 
 _BLOCK_BYTES = 8192
 _REST = 0.1
@@ -219,11 +219,14 @@ def _with_curve(
             buffers_bytes=buffers,
             sizes=[one for one in (*sizes, largest) if one <= largest],
         )
-        curve = tuple(point for point in curve if point.size_bytes <= largest)
+        # Flash that is smaller than the advisory's first step is judged by that step.
+        curve = tuple(point for point in curve if point.size_bytes <= largest) or curve
     elif curve:
+        lacks = [] if database_bytes else ["the size of the database (--database-size)"]
+        lacks += [] if buffers else ["the size of the buffer cache (Cache Sizes in the report)"]
         notes.append(
             f"The Buffer Pool Advisory ends with a flash cache of {size(curve[-1].size_bytes)}: "
-            "a larger one is not predicted without the size of the database (--database-size)."
+            f"a larger one is not predicted without {listed(lacks)}."
         )
     elif not database_bytes:
         notes.append(

@@ -13,7 +13,7 @@ from pgflash.analyze.grid import ROWS_MAX, RowsMax, exact, figure, missing, rati
 from pgflash.analyze.parts import CLIENT, wal_timed
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number, total
-from pgflash.analyze.segments import OTHER, relation_name
+from pgflash.analyze.segments import is_rest, relation_name
 from pgflash.analyze.timeline import iso
 from pgflash.model.awr import Cell, Column, ReportTable, Row, Source, Unit
 from pgflash.model.snapshot import Value, parse_time
@@ -193,12 +193,12 @@ def _key(record: Mapping[str, Value]) -> tuple[str, str]:
 
 
 def _is_table(record: Mapping[str, Value]) -> bool:
-    return record.get("relkind") in ("r", "m", "t") and record.get("relation") != OTHER
+    return record.get("relkind") in ("r", "m", "t") and not is_rest(record)
 
 
 def _all_counted(period: Period) -> bool:
     """Tell whether all that was counted of relations has the name of one."""
-    rest = (r for r in period.records("relation_stats") if r.get("relation") == OTHER)
+    rest = (r for r in period.records("relation_stats") if is_rest(r))
     return "relation_stats" in period.totals and not any(
         isinstance(value, (int, float)) and value for one in rest for value in one.values()
     )

@@ -67,12 +67,12 @@ def server_zone(store: SnapshotStore, heads: Sequence[SnapshotHead]) -> tzinfo:
 def _meant(
     heads: _Heads, word: str, now: datetime, after: datetime | None, store: str
 ) -> tuple[SnapshotHead, datetime | None]:
-    """Return the snapshot that a word means, and the time if it is one."""
+    """Return the snapshot that a word means, and the time in the zone of NOW if it is one."""
     named = find_head(heads, word, store=store)
     if named is not None:
         return named, None
     try:
-        moment = read_moment(word, now=now, after=after)
+        moment = read_moment(word, now=now, after=after).astimezone(now.tzinfo)
     except (ValueError, OverflowError):
         raise UsageError(
             f'"{word}" is not a snapshot',

@@ -284,8 +284,17 @@ def _cell(row: Row, table: ReportTable, name: str, how: Compared, elapsed_s: flo
 
 
 def _by_key(table: ReportTable, keys: Sequence[Column]) -> dict[Key, Row]:
+    """Return the rows by their keys; a row of the total comes before one of its key apart from it.
+
+    Of one event, some calls may be waits and others not.
+    """
     places = [table.index(column.name) for column in keys]
-    return {tuple(plain(row.cells[place]) for place in places): row for row in table.rows}
+    found: dict[Key, Row] = {}
+    for row in table.rows:
+        key = tuple(plain(row.cells[place]) for place in places)
+        if key not in found or row.mark is not RowMark.APART:
+            found[key] = row
+    return found
 
 
 def _is_total(pair: Sequence[Cell]) -> bool:

@@ -19,11 +19,12 @@ sampled one (AioIoCompletion, AioIoUringExecution), and the time of the calls is
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgflash.analyze.cpu import cpu_parts, is_page_cache, measured_cpu_s
-from pgflash.analyze.dbtime import Composition, TimePart, compose
+from pgflash.analyze.dbtime import Composition, TimePart, compose, total_of
 from pgflash.analyze.figures import databases, stock_io
+from pgflash.analyze.grid import weaker
 from pgflash.analyze.period import Period
 from pgflash.analyze.samples import Sampled, SampledWait, sampled
 from pgflash.analyze.sections import number, total
@@ -328,23 +329,21 @@ def _sampled_system(period: Period, seen: Sampled | None) -> list[TimePart]:
 
 
 def _merged(parts: list[TimePart]) -> list[TimePart]:
-    """Merge parts with the same event, class and standing."""
-    sums: dict[tuple[str, WaitClass, bool, Source], tuple[float, int | None]] = {}
+    """Merge parts with the same event, class and standing; the sum has the weakest source.
+
+    An event has one row of each standing, so that a reader can find it by its name.
+    """
+    groups: dict[tuple[str, WaitClass, bool], list[TimePart]] = {}
     for part in parts:
-        key = (part.event, part.wait_class, part.apart, part.source)
-        seconds, waits = sums.get(key, (0.0, 0 if part.waits is not None else None))
-        sums[key] = (
-            seconds + part.total_s,
-            None if waits is None or part.waits is None else waits + part.waits,
-        )
-    return [
-        TimePart(
-            event=event,
-            wait_class=wait_class,
-            total_s=seconds,
-            source=source,
-            waits=waits,
-            apart=apart,
-        )
-        for (event, wait_class, apart, source), (seconds, waits) in sums.items()
-    ]
+        groups.setdefault((part.event, part.wait_class, part.apart), []).append(part)
+    return [_sum(several) for several in groups.values()]
+
+
+def _sum(parts: list[TimePart]) -> TimePart:
+    counts = [part.waits for part in parts if part.waits is not None]
+    return replace(
+        parts[0],
+        total_s=total_of(parts),
+        source=weaker(part.source for part in parts),
+        waits=sum(counts) if len(counts) == len(parts) else None,
+    )

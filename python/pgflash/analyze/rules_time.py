@@ -15,7 +15,7 @@ from pgflash.analyze.period import Period
 from pgflash.analyze.rules import SESSIONS_MIN, WARN_MIN, Weighed, by_cost, finding, of_db_time
 from pgflash.analyze.samples import error_s
 from pgflash.analyze.sections import number, total
-from pgflash.analyze.segments import OTHER, relations
+from pgflash.analyze.segments import REST, relations
 from pgflash.analyze.sql import statements_that_wait
 from pgflash.model.awr import Severity
 from pgflash.model.waits import FOREGROUND, WaitClass
@@ -324,7 +324,7 @@ def _hot_relation(period: Period) -> tuple[str, float] | None:
     for (name, _, _, _), sums in relations(period).items():
         seconds[name] = seconds.get(name, 0) + sums.get("disk_read_time_ms", 0)
     whole = sum(seconds.values())
-    named = {name: value for name, value in seconds.items() if name != OTHER}
+    named = {name: value for name, value in seconds.items() if name != REST}
     if not named or whole <= 0:
         return None
     top = max(sorted(named), key=named.__getitem__)

@@ -14,7 +14,8 @@ from pgflash.analyze.sections import number
 from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Unit
 from pgflash.model.snapshot import Value
 
-OTHER = "other"
+#: In place of a name, of the row for the relations without one of their own.
+REST = ""
 
 _NAMES = (
     text("relation", "Relation"),
@@ -33,8 +34,18 @@ _KINDS = {
 Sums = dict[str, float]
 
 
+def is_rest(record: Mapping[str, Value]) -> bool:
+    """Tell whether a record is the sum of the relations without one of their own.
+
+    A table may be named "other", but has a schema.
+    """
+    return record.get("relation") == "other" and record.get("schema") is None
+
+
 def relation_name(record: Mapping[str, Value]) -> str:
-    """Return the usual name of a relation."""
+    """Return the usual name of a relation, or REST."""
+    if is_rest(record):
+        return REST
     name, schema = str(record.get("relation")), record.get("schema")
     return name if schema in (None, "public") else f"{schema}.{name}"
 
@@ -158,11 +169,11 @@ def segments_logical_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> R
         return missing("segments-logical-reads", title, columns, reason)
     total = sum(sums["looked_up"] for sums in found.values())
     named = sorted(
-        (item for item in found.items() if item[0][0] != OTHER),
+        (item for item in found.items() if item[0][0] != REST),
         key=lambda item: (-item[1]["looked_up"], item[0]),
     )
     top = named[:rows_max]
-    others = [sums for key, sums in found.items() if key[0] == OTHER]
+    others = [sums for key, sums in found.items() if key[0] == REST]
     others += [sums for _, sums in named[len(top) :]]
 
     def cells(sums: Sums) -> tuple[Cell, ...]:
@@ -284,10 +295,10 @@ def _ranking(
         return missing(table_id, title, columns, reason)
     total = sum(sums[measure] for sums in found.values())
     named = sorted(
-        (item for item in found.items() if item[0][0] != OTHER),
+        (item for item in found.items() if item[0][0] != REST),
         key=lambda item: (-item[1][measure], item[0]),
     )
-    others = [sums for key, sums in found.items() if key[0] == OTHER]
+    others = [sums for key, sums in found.items() if key[0] == REST]
     top = named[:rows_max]
     others += [sums for _, sums in named[len(top) :]]
     rows = [

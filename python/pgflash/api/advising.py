@@ -21,7 +21,7 @@ from pgflash.model.awr import AwrReport
 from pgflash.model.device import DeviceFacts, Media
 from pgflash.model.plan import MoveState, Plan
 from pgflash.model.prices import price_of
-from pgflash.place.files import usable_bytes
+from pgflash.place.files import free_bytes, usable_bytes
 from pgflash.place.journal import read_plan, write_plan
 from pgflash.session import connect
 from pgflash.standbys import read_standbys
@@ -34,7 +34,11 @@ def advise(report: AwrReport, situation: Situation | None = None) -> Advice:
     NoAdviceError if the report is not enough to judge by.
     """
     known = situation or Situation()
-    return advise_work(work_of_report(report, flash_tablespaces=known.flash_tablespaces), known)
+    work = work_of_report(report, flash_tablespaces=known.flash_tablespaces)
+    # The flash that served may be a tablespace: only a cache has a hit ratio.
+    if work.hit_ratio is not None:
+        known = _with_cache(known)
+    return advise_work(work, known)
 
 
 def advise_oracle(path: Path, situation: Situation | None = None) -> Advice:
@@ -53,12 +57,17 @@ def advise_oracle(path: Path, situation: Situation | None = None) -> Advice:
         flash_bytes=known.flash_bytes,
     )
     if work.flash.count:
-        known = replace(known, on_flash=known.on_flash | {"cache"})
+        known = _with_cache(known)
     return advise_work(work, known)
+
+
+def _with_cache(known: Situation) -> Situation:
+    return replace(known, on_flash=known.on_flash | {"cache"})
 
 
 def file_situation(
     *,
+    flash: Path | None = None,
     flash_bytes: int | None = None,
     database_bytes: int | None = None,
     users: float | None = None,
@@ -68,9 +77,12 @@ def file_situation(
 ) -> Situation:
     """Return what is known without a server: what the user says.
 
-    The first of two probes is the array's; a single one is the flash device's.  Prices are those of
+    FLASH is a folder on the flash device, whose free space counts if it is on this machine.  The
+    first of two probes is the array's; a single one is the flash device's.  Prices are those of
     devices named array and flash.
     """
+    if flash_bytes is None and flash is not None and flash.is_dir():
+        flash_bytes = usable_bytes(free_bytes(flash))
     known = Situation(
         flash_bytes=None if flash_bytes is None else float(flash_bytes),
         database_bytes=None if database_bytes is None else float(database_bytes),

@@ -233,7 +233,8 @@ def _plan(
     """Return a plan for one object; options without a value are left out."""
     given = {key: value for key, value in (options or {}).items() if value}
     if patience_s is not None:
-        given["patience_s"] = f"{patience_s:g}"
+        whole = int(patience_s)
+        given["patience_s"] = str(whole if whole == patience_s else round(patience_s, 3))
     now = datetime.now(UTC)
     with Cluster(dsn or "") as cluster:
         moves = moves_for(cluster, Move(kind=kind, to=to, name=name, options=given))

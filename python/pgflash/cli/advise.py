@@ -11,6 +11,7 @@ from pgflash import api
 from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import (
     TABLE_FORMS,
+    FiniteRange,
     bytes_of,
     examples,
     form_option,
@@ -70,11 +71,11 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
 @probes_option
 @click.option("--prices", type=_PATH, help="File (TOML) with the prices of array and flash.")
 @click.option(
-    "--users", type=click.FloatRange(min=0), help="Number of clients, if they have think time."
+    "--users", type=FiniteRange(min=0), help="Number of clients, if they have think time."
 )
 @click.option(
     "--cores",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     help="Number of processor cores, if detected wrongly.",
 )
 @click.option("--approach", default="", help="Plan this approach instead of the recommended one.")
@@ -111,12 +112,12 @@ def advise_command(
     if awr is not None and (file or begin or end or store or dsn is not None):
         raise _awr_alone()
     from_file = awr is not None or file is not None or store is not None
-    if database_size is not None and not from_file:
-        raise UsageError("the size of a server is known", hint="Leave out --database-size.")
+    _refuse_useless(from_file, awr=awr, plan=plan, flash=flash, database_size=database_size)
     identifier = ""
     with patiently("reading the server and its snapshots"):
         if from_file:
             known = api.file_situation(
+                flash=flash,
                 flash_bytes=flash_bytes,
                 database_bytes=database_size,
                 users=users,
@@ -156,6 +157,28 @@ def _awr_alone() -> UsageError:
     return UsageError(
         "--awr needs no snapshots", hint="Leave out FILE, --from, --to, --dsn and --store."
     )
+
+
+def _refuse_useless(
+    from_file: bool,
+    *,
+    awr: Path | None,
+    plan: Path | None,
+    flash: Path | None,
+    database_size: int | None,
+) -> None:
+    """Refuse options that would do nothing, or no good."""
+    if awr is not None and plan is not None:
+        raise UsageError(
+            "a plan moves objects of PostgreSQL, and --awr is of Oracle", hint="Leave out --plan."
+        )
+    if database_size is not None and not from_file:
+        raise UsageError("the size of a server is known", hint="Leave out --database-size.")
+    if flash is not None and from_file and plan is None:
+        raise UsageError(
+            "with a file, --flash only says where a plan puts the WAL",
+            hint="Say with --flash-bytes how much flash there is.",
+        )
 
 
 def _advise(

@@ -15,9 +15,6 @@ from pgflash.cli.report import one_source, period_options, source_options
 from pgflash.cli.screen import patiently
 from pgflash.model.awr import ReportTable
 
-#: A database or a file.
-_Source = tuple[str | None, Path | None]
-
 _COLUMNS = ("name", "begin_id", "end_id", "kept_at")
 
 
@@ -42,7 +39,7 @@ def baseline_command(
     snapshot --keep drops them.
     """
     one_source(dsn, store)
-    context.obj = (dsn, store)
+    context.obj = store
     if context.invoked_subcommand is not None:
         # The monitoring role may not keep a baseline, or drop one.
         session.tell_superuser = session.tell_nobody
@@ -62,10 +59,11 @@ def baseline_command(
 @source_options
 @click.pass_obj
 def keep_command(
-    source: _Source, *, name: str, begin: str, end: str, dsn: str | None, store: Path | None
+    outer: Path | None, *, name: str, begin: str, end: str, dsn: str | None, store: Path | None
 ) -> None:
     """Keep a period as a baseline; it is named as for pgflash report."""
-    dsn, store = _source(source, dsn, store)
+    store = outer if store is None else store
+    one_source(dsn, store)
     with patiently("reading the snapshots"):
         kept = api.baseline_keep(name, begin=begin, end=end, dsn=dsn, path=store)
     say(f"baseline {kept.name}: snapshots {kept.begin_id} to {kept.end_id}")
@@ -75,21 +73,15 @@ def keep_command(
 @click.argument("name")
 @source_options
 @click.pass_obj
-def drop_command(source: _Source, *, name: str, dsn: str | None, store: Path | None) -> None:
+def drop_command(outer: Path | None, *, name: str, dsn: str | None, store: Path | None) -> None:
     """Drop a baseline.
 
     Its snapshots are then dropped when they are old enough.
     """
-    dsn, store = _source(source, dsn, store)
+    store = outer if store is None else store
+    one_source(dsn, store)
     api.baseline_drop(name, dsn=dsn, path=store)
     say(f"baseline {name} dropped")
-
-
-def _source(source: _Source, dsn: str | None, store: Path | None) -> _Source:
-    """Return where the snapshots are, by the options behind the command or before it."""
-    found = (source[0] if dsn is None else dsn, source[1] if store is None else store)
-    one_source(*found)
-    return found
 
 
 def _print(found: tuple[api.Baseline, ...], form: str) -> None:

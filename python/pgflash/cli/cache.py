@@ -26,7 +26,6 @@ _PERIODS = {"hour": "last hour", "day": "last day", "start": "since the start"}
 @click.pass_context
 def cache_command(context: click.Context, *, dsn: str | None, form: str) -> None:
     """Show the state of the flash cache, and whether it helps."""
-    context.obj = dsn
     if context.invoked_subcommand is not None:
         # Only a superuser can change the cache.
         session.tell_superuser = session.tell_nobody
@@ -45,8 +44,7 @@ def cache_command(context: click.Context, *, dsn: str | None, form: str) -> None
 @click.argument("mode", type=click.Choice(("serve", "passthrough", "offline")))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @dsn_option()
-@click.pass_obj
-def mode_command(outer: str | None, *, dsn: str | None, mode: str, yes: bool) -> None:
+def mode_command(*, dsn: str | None, mode: str, yes: bool) -> None:
     """Set the mode: serve, passthrough or offline.
 
     In mode passthrough the cache answers no reads, but stays warm and correct. Offline lasts until
@@ -58,33 +56,31 @@ def mode_command(outer: str | None, *, dsn: str | None, mode: str, yes: bool) ->
         and not confirm("Offline lasts until the next restart. Go on?")
     ):
         return
-    api.cache_mode(mode, dsn=dsn or outer)
+    api.cache_mode(mode, dsn=dsn)
     say(f"The cache is in mode {mode}.")
 
 
 @cache_command.command("clear", epilog=examples("pgflash cache clear --yes"))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @dsn_option()
-@click.pass_obj
-def clear_command(outer: str | None, *, dsn: str | None, yes: bool) -> None:
+def clear_command(*, dsn: str | None, yes: bool) -> None:
     """Drop every block from the cache."""
     if yes or confirm("The cache is cold afterwards. Go on?"):
-        api.cache_clear(dsn=dsn or outer)
+        api.cache_clear(dsn=dsn)
         say("The cache is empty.")
 
 
 @cache_command.command("resize", epilog=examples("pgflash cache resize 200GB"))
 @click.argument("new_size", metavar="SIZE", callback=bytes_of)
 @dsn_option()
-@click.pass_obj
-def resize_command(outer: str | None, *, dsn: str | None, new_size: int) -> None:
+def resize_command(*, dsn: str | None, new_size: int) -> None:
     """Set the size of each cache file, and wait until it is reached.
 
     The server keeps running. The maximum is pgflash.cache_size_max. Ctrl-C ends the wait, not the
     resize.
     """
     with Screen() as screen:
-        api.cache_resize(new_size, dsn=dsn or outer, listener=screen)
+        api.cache_resize(new_size, dsn=dsn, listener=screen)
     say(f"The size is {size(new_size)}.")
 
 

@@ -10,6 +10,7 @@ import click
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
 from pgflash.cli.options import (
+    FiniteRange,
     bytes_of,
     dsn_option,
     examples,
@@ -190,7 +191,7 @@ def _sentence(probe: Probe) -> str:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0.1, max=600),
+    type=FiniteRange(min=0.1, max=600),
     default=3.0,
     show_default=True,
     help="Duration of each of the seven steps.",

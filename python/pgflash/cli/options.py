@@ -2,6 +2,7 @@
 """Options that several commands take: one name, one meaning and one sentence of help."""
 
 import functools
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -23,6 +24,9 @@ from pgflash.session import parse_dsn
 TABLE_FORMS = ("table", "json", "csv")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+#: Where a command keeps its connection string for its subcommands, in the context.
+_DSN = "pgflash.dsn"
 
 
 def examples(*lines: str) -> str:
@@ -91,9 +95,10 @@ def dsn_option(
             **others: object,
         ) -> object:
             named = {"host": host, "port": port, "user": username}
-            _configure_libpq(click.get_current_context())
+            context = click.get_current_context()
+            _configure_libpq(context)
             if not isinstance(dsn, tuple):
-                return function(*arguments, dsn=_dsn(dsn, named), **others)
+                return function(*arguments, dsn=_inherited(context, _dsn(dsn, named)), **others)
             return function(*arguments, dsns=_dsns(dsn, named), **others)
 
         command = connected
@@ -144,6 +149,17 @@ def _configure_libpq(context: click.Context) -> None:
             context.call_on_close(partial(os.environ.pop, variable, None))
 
 
+def _inherited(context: click.Context, dsn: str | None) -> str | None:
+    """Add what the options before a subcommand name: pgflash cache -h HOST clear -d app."""
+    outer = context.meta.get(_DSN)
+    if dsn is None or outer is None:
+        dsn = outer if dsn is None else dsn
+    else:
+        dsn = make_conninfo("", **{**parse_dsn(outer), **parse_dsn(dsn)})
+    context.meta[_DSN] = dsn
+    return dsn
+
+
 def _dsns(dsns: Sequence[str | None], named: Mapping[str, str | None]) -> tuple[str, ...]:
     """Return a connection string for each; none if nothing is named."""
     found = (_dsn(one, named) for one in dsns or (None,))
@@ -181,6 +197,22 @@ def probes_option(function: _Function) -> _Function:
         type=click.Path(path_type=Path, dir_okay=False),
         help="File that 'pgflash devices probe -o' wrote; may be given again.",
     )(function)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers that has neither nan, which is in every range, nor infinity."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - as in click
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Return the number that a word says."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 def duration_of(

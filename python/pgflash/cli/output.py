@@ -151,7 +151,8 @@ def _width() -> int:
 
 def print_json(value: object, *, indent: int | None = 2) -> None:
     """Print a value as JSON, in whose texts unprinted characters have codes, too."""
-    click.echo(_printed_json(json.dumps(value, indent=indent, ensure_ascii=False)))
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    click.echo(_printed_json(text))
 
 
 def _printed_json(text: str) -> str:

@@ -15,7 +15,7 @@ import click
 
 from pgflash import api
 from pgflash.cli import plan as plans
-from pgflash.cli.options import dsn_option, examples
+from pgflash.cli.options import FiniteRange, dsn_option, examples
 from pgflash.model.plan import Plan
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -54,7 +54,7 @@ def _common(on: str) -> Callable[[_Command], _Command]:
 
 _PATIENCE = click.option(
     "--patience",
-    type=click.FloatRange(0),
+    type=FiniteRange(0),
     default=600,
     show_default=True,
     metavar="SECONDS",

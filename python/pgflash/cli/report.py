@@ -89,7 +89,12 @@ def _output_options(function: _Function) -> _Function:
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @period_options
-@click.option("--baseline", default="", metavar="NAME", help="The baseline to report on (see pgflash baseline).")
+@click.option(
+    "--baseline",
+    default="",
+    metavar="NAME",
+    help="The baseline to report on (see pgflash baseline).",
+)
 @source_options
 @_output_options
 @paged_option

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from pgflash import api
 from pgflash.analyze.grid import figure, row, text
-from pgflash.cli.options import dsn_option, examples, form_option
+from pgflash.cli.options import FiniteRange, dsn_option, examples, form_option
 from pgflash.cli.output import beside, print_json, table_text, words
 from pgflash.model.awr import ReportTable, Unit
 from pgflash.model.live import Sample, TimeRange, TimeRangeRow
@@ -34,7 +34,7 @@ from pgflash.model.moments import print_clock
 @click.option(
     "--every",
     "interval_s",
-    type=click.FloatRange(min=0.2, max=60),
+    type=FiniteRange(min=0.2, max=60),
     default=1.0,
     show_default=True,
     help="Seconds between readings.",

@@ -29,7 +29,10 @@ select sum(calls)::float8, sum(total_exec_time)::float8, sum(rows)::float8,
        pg_catalog.left((pg_catalog.array_agg(query))[1], {length})
   from {schema}.pg_stat_statements({texts}) where queryid = %s::bigint
 """
-_KEPT_TEXT = "select query from {schema}.pgflash_snapshot_queries where query_id = %s::bigint"
+_KEPT_TEXT = """
+select pg_catalog.left(query, {length}) from {schema}.pgflash_snapshot_queries
+ where query_id = %s::bigint
+"""
 _SESSION = """
 select usename::text, datname::text, application_name,
        coalesce(pg_catalog.host(client_addr), {local}), backend_type, backend_start, xact_start,
@@ -49,9 +52,13 @@ select c.oid, c.relkind::text,
        c.relpages::float8 * pg_catalog.current_setting('block_size')::float8, c.reltuples::float8,
        t.seq_scan::float8, t.idx_scan::float8, t.n_dead_tup::float8,
        coalesce(t.last_vacuum, t.last_autovacuum)
-  from pg_catalog.pg_class c left join pg_catalog.pg_stat_all_tables t on t.relid = c.oid
- where c.oid = coalesce(pg_catalog.to_regclass(%(name)s::text),
-                        pg_catalog.to_regclass('public.'::text || %(name)s::text))::oid
+  from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+       left join pg_catalog.pg_stat_all_tables t on t.relid = c.oid,
+       pg_catalog.parse_ident(%s::text) as words
+ where c.relname = words[pg_catalog.cardinality(words)]::name
+   and case pg_catalog.cardinality(words) when 2 then n.nspname = words[1]::name
+            when 1 then n.nspname in ('pg_catalog'::name, 'public'::name) end
+ order by n.nspname limit 1
 """
 _CACHED = """
 select sum(cached_blocks)::float8, sum(hits)::float8, sum(misses)::float8, min(policy)
@@ -69,13 +76,9 @@ _KINDS = {
     "p": "partitioned table", "I": "partitioned index",
 }  # fmt: skip
 
-#: What cannot be the name of a relation: quotes that do not end, too many dots, another database.
-_NO_NAME = (
-    psycopg.DataError,
-    psycopg.errors.FeatureNotSupported,
-    psycopg.errors.InvalidName,
-    psycopg.errors.SyntaxError,
-)
+#: Why there are no counts: the library is not loaded, or its extension is in a schema that the
+#: role may not use.
+_NO_COUNTS = (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.InsufficientPrivilege)
 
 Facts = list[tuple[str, str]]
 
@@ -104,8 +107,7 @@ class _Reader:
 
     def _one(self, text: str, *values: object, **parts: sql.Composable) -> tuple[Any, ...] | None:
         parts.setdefault("schema", sql.Identifier(self._server.schema))
-        named = {"name": values[0]} if "%(name)s" in text else values
-        return self._connection.execute(sql.SQL(text).format(**parts), named).fetchone()
+        return self._connection.execute(sql.SQL(text).format(**parts), values).fetchone()
 
     def statement(self, number: int) -> About:
         """Return a statement's text, what it has cost, and where its blocks came from."""
@@ -130,7 +132,7 @@ class _Reader:
                 row = self._one(_STATEMENT, number, texts=sql.SQL("true"), **parts)
             except psycopg.DataError:  # a text of any statement has bytes that are wrong here
                 row = self._one(_STATEMENT, number, texts=sql.SQL("false"), **parts)
-        except psycopg.errors.ObjectNotInPrerequisiteState as error:
+        except _NO_COUNTS as error:
             return About(text=self._kept_text(number), note=f"{error.diag.message_primary}.")
         if row is None or row[0] is None:
             return About(
@@ -157,7 +159,9 @@ class _Reader:
         )
 
     def _kept_text(self, number: int) -> str:
-        row = self._one(_KEPT_TEXT, number) if self._server.schema else None
+        if not self._server.schema:
+            return ""
+        row = self._one(_KEPT_TEXT, number, length=sql.Literal(TEXT_MAX))
         return str(row[0]) if row else ""
 
     def session(self, pid: int) -> About:
@@ -213,7 +217,7 @@ class _Reader:
         """Return a relation's properties, its cached blocks, and the sessions that lock it."""
         try:
             row = self._one(_RELATION, name)
-        except _NO_NAME:
+        except psycopg.DataError:  # no name at all: its quotes do not end, for example
             row = None
         if row is None:
             return About(note=f"No relation of this name is in database {self._server.database}.")

@@ -27,6 +27,8 @@ from pgflash.model.waits import FOREGROUND, WaitClass
 from pgflash.session import Connection, said
 
 ROWS_MAX = 120
+#: Of a section, as JSON.  None that a server has stored is nearly as long.
+SECTION_BYTES_MAX = 1_000_000
 
 #: One more snapshot at either end, so that the ends of the range are covered.
 _HEADS = """
@@ -39,7 +41,9 @@ select snapshot_id, taken_at, started_at from {schema}.pgflash_snapshots
 """
 _FIRST_AND_LAST = "select min(taken_at), max(taken_at) from {schema}.pgflash_snapshots"
 _SECTIONS = """
-select snapshot_id, section, content::text from {schema}.pgflash_snapshot_sections
+select snapshot_id, section,
+       case when pg_catalog.octet_length(content::text) <= {bytes_max} then content::text end
+  from {schema}.pgflash_snapshot_sections
  where snapshot_id = any(%s) and section = any(%s)
 """
 #: Seconds by interval, time and name.
@@ -167,7 +171,11 @@ class _History:
         """Return the contents of the chosen snapshots, by their numbers."""
         numbers = [head[0] for head in self._heads]
         found: dict[int, dict[str, Records]] = {}
-        for snapshot, name, content in self._reader.ask(_SECTIONS, (numbers, list(_READ))):
+        rows = self._reader.ask(_SECTIONS, (numbers, list(_READ)), bytes_max=str(SECTION_BYTES_MAX))
+        for snapshot, name, content in rows:
+            if content is None:
+                self._missing["a section"] = f"{name} of snapshot {snapshot} is too long"
+                continue
             table = msgspec.json.decode(content)
             found.setdefault(snapshot, {})[name] = [
                 dict(zip(table["columns"], row, strict=True)) for row in table["rows"]

@@ -22,6 +22,7 @@ from pgflash.session import (
     Connection,
     Extension,
     connect,
+    connect_timeout_s,
     find_extension,
     parse_dsn,
     require_own,
@@ -100,7 +101,7 @@ def member_dsn(dsn: str | None, host: str, port: int) -> str:
 def read_member(dsn: str) -> ServerFacts:
     """Return what a server says of itself, or why it says nothing."""
     try:
-        timeout = parse_dsn(dsn).get("connect_timeout") or CONNECT_TIMEOUT_S
+        timeout = connect_timeout_s(parse_dsn(dsn), CONNECT_TIMEOUT_S)
         with (
             connect(make_conninfo(dsn, connect_timeout=timeout)) as connection,
             said("ask about the server"),

@@ -232,6 +232,10 @@ def _counted(
     names = _columns(cursor)
     counted = [one for one in kind.counts if set(one.sources) & set(names)]
     places = [names.index(next(s for s in one.sources if s in names)) for one in counted]
+    for name in set(kind.read_key) - set(names):
+        raise psycopg.errors.UndefinedColumn(
+            f'there is no column "{name}" to tell rows apart: the extension may be out of date'
+        )
     keys = [names.index(name) for name in kind.read_key]
     labels = [names.index(name) for name in _labels(kind)]
     birth = names.index(kind.birth) if kind.birth in names else None

@@ -84,8 +84,13 @@ select distinct on (queryid) queryid, pg_catalog.left(query, %s)
  where queryid = any(%s)
 """
 
-#: pg_stat_statements was not preloaded, or one of its texts has bytes that are wrong here.
-_TEXTS_FAIL = (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.DataError)
+#: pg_stat_statements was not preloaded, is in a schema that the role may not use, or has a text
+#: with bytes that are wrong here.
+_TEXTS_FAIL = (
+    psycopg.errors.ObjectNotInPrerequisiteState,
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.DataError,
+)
 
 COUNTED = [str(one) for one in WaitClass if one.counts]
 #: What a page can be about that can be chosen from a list.

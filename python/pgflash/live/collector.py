@@ -48,6 +48,8 @@ LOOK_AGAIN_S = 30.0
 BACKOFF_MAX_S = 10.0
 #: Servers of a fleet are asked for facts at multiples of this, and without viewers less often.
 FACTS_EVERY_S = 5.0
+#: How long the counts of files are not read after that took too long.
+FILES_AGAIN_S = 60.0
 #: Reading the counts of files may take one part in this many of the time.
 FILES_PART = 500
 
@@ -250,7 +252,7 @@ class Collector:
             files = self._files(connection)
             files_s = next_s
             # The first read returns all files, and takes longer than any other.
-            files_part = 0
+            part = 0
             self.segments.forget()
             self._facts_s = 0.0
             while not self._stop.is_set():
@@ -259,12 +261,10 @@ class Collector:
                 before = reading
                 now_s = time.monotonic()
                 if reader.server.schema and now_s >= files_s and self._watches():
-                    if self._look_at_files(connection, files, reader.server, reading):
-                        took_s = time.monotonic() - now_s
-                        files_s = now_s + max(EVERY * self.interval_s, files_part * took_s)
-                        files_part = FILES_PART
-                    else:
-                        files_s = math.inf  # not before the next session
+                    wait_s = self._look_at_files(connection, files, reader.server, reading)
+                    took_s = time.monotonic() - now_s
+                    files_s = now_s + (wait_s or max(EVERY * self.interval_s, part * took_s))
+                    part = part if wait_s else FILES_PART
                 if now_s >= again_s:
                     again_s = now_s + LOOK_AGAIN_S
                     if reader.look_again():
@@ -311,15 +311,16 @@ class Collector:
 
     def _look_at_files(
         self, connection: Connection, files: FilesReader, server: LiveServer, reading: Reading
-    ) -> bool:
-        """Read the requests to files; return whether this server counts them."""
+    ) -> float:
+        """Read the requests to files; if that fails, return how long not to try again."""
         try:
             self.segments.look(reading.at, files.read(server))
-        except PgflashError:
+        except PgflashError as error:
             if connection.broken:
                 raise
-            return False
-        return True
+            # It took too long; or this server does not count them, and the next session may.
+            return FILES_AGAIN_S if isinstance(error, UnreachableError) else math.inf
+        return 0.0
 
     def _watches(self) -> bool:
         return self._viewers > 0 or time.monotonic() - self._asked_s < IDLE_AFTER_S

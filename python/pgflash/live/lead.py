@@ -56,10 +56,15 @@ def follow(
 
 
 def who_leads(names: Sequence[str], facts: Sequence[ServerFacts]) -> tuple[str, ...] | None:
-    """Return the servers that accept writes; None if these are not one cluster."""
+    """Return the servers that accept writes; None if these are not one cluster.
+
+    What a server said that does not answer any more counts only if no other one accepts writes: it
+    may be gone, and another one promoted.
+    """
     if len({one.system for one in facts if one.system is not None}) > 1:
         return None
-    return tuple(name for name, one in zip(names, facts, strict=True) if one.in_recovery is False)
+    told = [(n, one) for n, one in zip(names, facts, strict=True) if one.in_recovery is False]
+    return tuple(n for n, one in told if not one.problem) or tuple(n for n, _one in told)
 
 
 def words(lead: Lead, now: datetime) -> str:

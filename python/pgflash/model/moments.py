@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"(\d{1,9})\s*(s|min|h|d)")
+_LONGEST = timedelta(days=36_525)
 _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
 _DAYS = {"today": 0, "yesterday": 1}
 
@@ -28,7 +29,10 @@ def read_duration(word: str) -> timedelta:
     found = _DURATION.fullmatch(word.strip())
     if found is None:
         raise ValueError(f'"{word}" is not a time; write it as 30s, 10min, 1h or 8d')
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    length = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    if length > _LONGEST:
+        raise ValueError(f'"{word}" is more than a hundred years')
+    return length
 
 
 def read_moment(word: str, *, now: datetime, after: datetime | None = None) -> datetime:

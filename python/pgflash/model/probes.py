@@ -4,6 +4,7 @@
 JSON, so that other tools can read it; every field is checked for its type on the way in.
 """
 
+import math
 from dataclasses import dataclass
 
 from pgflash.errors import UsageError
@@ -48,4 +49,19 @@ def probe_from_json(text: bytes, *, name: str) -> ProbedDevice:
         raise StoredProbeError(
             f'"{name}" has format {probed.format}; this version reads format {FORMAT}'
         )
+    _refuse_impossible(probed.probe, name)
     return probed
+
+
+def _refuse_impossible(probe: Probe, name: str) -> None:
+    """Refuse figures that no device has: the model divides by them."""
+    points = probe.random_reads
+    above_zero = [value for point in points for value in (point.iops, point.mean_ms)]
+    others = [probe.read_bytes_s, probe.write_bytes_s, probe.sync_ms, probe.sync_p99_ms]
+    others += [point.p99_ms for point in points]
+    possible = all(map(math.isfinite, (*above_zero, *others)))
+    if not possible or min(above_zero, default=1) <= 0 or min(others) < 0:
+        raise StoredProbeError(
+            f'"{name}" has a time or a rate that no device has: below zero, or a read of zero',
+            hint="Probe the device again: pgflash devices probe DIR -o FILE.",
+        )

@@ -72,6 +72,9 @@ create table if not exists baselines (
 #: Names in a baseline's snapshots stay in use for ever.
 _FOR_EVER = float("inf")
 
+#: How content that is damaged fails to be read.
+_DAMAGED = (zlib.error, TypeError, ValueError)
+
 _HEAD = (
     "s.snapshot_id, s.taken_at, s.started_at, s.previous_id, s.took_ms, s.origin, "
     "s.server_version_num, s.extension_version"
@@ -97,7 +100,10 @@ class FileStore:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Open a file; create it if it does not exist."""
+        """Open a file; create it if it does not exist, for its owner alone: it has statements."""
+        _refuse_changeable(path)
+        with contextlib.suppress(OSError):  # it exists, or SQLite reports what is wrong
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         return cls._connected(path)
 
     @classmethod
@@ -340,11 +346,11 @@ class FileStore:
         remembered = self._rows(
             "select section, content from snapshot_last where snapshot_id = ?", head.id
         )
-        return LastSnapshot(
-            id=head.id,
-            started_at=head.started_at,
-            remembered={name: _unpacked_rows(content) for name, content in remembered},
-        )
+        readings = {}
+        for name, content in remembered:
+            with contextlib.suppress(*_DAMAGED):  # its counting starts again
+                readings[name] = _unpacked_rows(content)
+        return LastSnapshot(id=head.id, started_at=head.started_at, remembered=readings)
 
     def _section(self, name: str, kind: str, content: bytes) -> Section:
         return decode_section(name, kind, content, store=self.name)

@@ -38,6 +38,10 @@ _HEAD = (
 )
 
 
+#: Of a section, as JSON; NULL if it is longer than any that a server has stored.
+_CONTENT = "case when pg_catalog.octet_length(c.content::text) <= 50000000 then c.content::text end"
+
+
 class PgStore:
     """The snapshots that a server itself keeps."""
 
@@ -82,8 +86,8 @@ class PgStore:
         """Return a snapshot's sections by name."""
         with said("read a snapshot"):
             rows = self._query(
-                "select section, kind, content::text from {schema}.pgflash_snapshot_sections "
-                "where snapshot_id = %s",
+                f"select c.section, c.kind, {_CONTENT} "
+                "from {schema}.pgflash_snapshot_sections c where c.snapshot_id = %s",
                 snapshot_id,
             )
         if not rows:
@@ -99,7 +103,7 @@ class PgStore:
         """Return the section of every snapshot after BEGIN_ID up to END_ID that has it."""
         with said("read the snapshots"):
             rows = self._query(
-                f"select {_HEAD}, c.kind, c.content::text from {{schema}}.pgflash_snapshots s "
+                f"select {_HEAD}, c.kind, {_CONTENT} from {{schema}}.pgflash_snapshots s "
                 "join {schema}.pgflash_snapshot_sections c using (snapshot_id) "
                 "where s.snapshot_id > %s and s.snapshot_id <= %s and c.section = %s order by 1",
                 begin_id,

@@ -36,8 +36,13 @@ class _Stored(msgspec.Struct):
     rows: tuple[tuple[Any, ...], ...]
 
 
-def decode_section(name: str, kind: str, content: bytes | str, *, store: str) -> Section:
-    """Return a section from its JSON, which may be compressed; STORE is named in errors."""
+def decode_section(name: str, kind: str, content: bytes | str | None, *, store: str) -> Section:
+    """Return a section from its JSON, which may be compressed; STORE is named in errors.
+
+    None: it was too long to be read.
+    """
+    if content is None:
+        raise SnapshotError(f"{store} is damaged: section {name} is longer than any server's")
     try:
         text = content if isinstance(content, str) else zlib.decompress(content)
         found = msgspec.json.decode(text, type=_Stored)

@@ -181,6 +181,7 @@ class _Site:
             title="Server not available" if unknown else "Report not available",
             sentence=f"{sentence(said.removesuffix('.'))}.",
             hint=hint,
+            again=unknown,  # it may be back, or another server may lead
             back="/" if unknown else f"{root}/?{urlencode(back)}" if back else f"{root}/",
             back_title="Overview" if unknown else "Performance page",
         )

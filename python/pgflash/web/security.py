@@ -257,12 +257,14 @@ class Guard:
         path = str(scope["path"])
         scheme, _blank, token = headers.get("authorization", "").partition(" ")
         brings_token = scheme.lower() == "bearer"
-        known = (
-            self._doorman.policy.token is None
-            or self._doorman.has_session(self._doorman.session_word(headers))
-            or (brings_token and self._doorman.knows(token.strip()))
+        word = self._doorman.session_word(headers)
+        always = self._doorman.policy.token is None or (
+            brings_token and self._doorman.knows(token.strip())
         )
+        known = always or self._doorman.has_session(word)
         scope["state"]["know"](known)
+        # A stream may outlive the session.
+        scope["state"]["is_known"] = lambda: always or self._doorman.has_session(word)
         if known or path in _OPEN or path.startswith(_STATIC):
             return None
         if brings_token:

@@ -3,7 +3,8 @@
 
 They are at the root of a site that watches one server, else below /server/NAME, and those of the
 leader also below /leader.  When a path leads to another server than before, as after a failover,
-its streams end with the event `moved`, and the scripts load the page again.
+its streams end with the event `moved`, and the scripts load the page again.  So they do when the
+viewer's session ends; the page is then the one to sign in.
 """
 
 import asyncio
@@ -191,7 +192,7 @@ class ServerPages:
         with self.collector.watched():
             yield b"retry: 2000\n\n"
             while True:
-                if not self._site.leads_to(request, self):
+                if not (request.state.is_known() and self._site.leads_to(request, self)):
                     yield b"event: moved\ndata: {}\n\n"
                     return
                 messages, gap = ring.after(number)

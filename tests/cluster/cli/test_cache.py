@@ -75,6 +75,18 @@ def test_the_mode_is_set_and_offline_asks_first(
     assert "Invalid value" in failure(capsys, 2, *command, "on")
 
 
+def test_options_around_a_subcommand_name_one_server(
+    cached: CachedServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGHOST", "/nowhere")
+    named = options(cached)
+    output(capsys, "cache", *named[:4], "mode", "passthrough", *named[4:])
+    assert cached.view()["mode"] == "passthrough"
+    output(capsys, "cache", *named[4:], "mode", "serve", "--yes", *named[:4])
+    assert cached.view()["mode"] == "serve"
+    assert "/nowhere" in failure(capsys, 1, "cache", "clear", "--yes", *named[4:])
+
+
 def test_the_cache_is_cleared_after_a_question(
     cached: CachedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -117,6 +117,24 @@ def test_the_rest_of_nested_statements_is_apart(server: Server, tmp_path: Path) 
 
 
 @every_major
+def test_an_old_pg_stat_statements_costs_only_its_section(server: Server, tmp_path: Path) -> None:
+    """As after pg_upgrade, where nobody has updated the extension."""
+    if not has_contrib(server.install, "pg_stat_statements"):
+        pytest.skip("this build has no pg_stat_statements")
+    with server.connect() as connection:
+        connection.execute("create database old")
+    with server.connect("old") as connection:
+        connection.execute("create extension pg_stat_statements version '1.8'")
+    path = tmp_path / "s"
+    for _ in range(2):
+        taken, _dropped = api.snapshot(dsn=server.conninfo("old"), path=path)
+    with open_store(path=path) as store:
+        sections = store.sections(taken.id)
+    assert '"toplevel"' in missing(sections)["statements"]
+    assert "relations" in sections
+
+
+@every_major
 def test_a_crash_is_seen_though_the_postmaster_lives(
     cluster: ClusterFactory, pg_install: PgInstall, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
+from support.cached import has_contrib
 from support.cluster import ClusterFactory
 from support.patience import until
 from support.sampled import gap_s, sampler, sleeping, slept, working
@@ -131,6 +132,30 @@ def test_a_page_about_a_wait_says_what_it_means(server: Server, page: Served) ->
     assert "<dt>Wait class</dt><dd>Application</dd>" in text
     if server.install.major >= 17:
         assert "pg_sleep" in text
+
+
+def test_what_the_role_may_not_use_costs_only_that(server: Server, page: Served) -> None:
+    """pg_monitor brings no right to use schemas."""
+    with server.connect() as connection:
+        connection.execute('create schema shop create table "Orders" (n int)')
+        texts = has_contrib(server.install, "pg_stat_statements")
+        if texts:
+            connection.execute("create extension pg_stat_statements schema shop")
+        begin = datetime.now(UTC)
+        connection.execute("select pg_sleep(2)")
+    try:
+        answer = page.ask("/?relation=shop.%22Orders%22")
+        assert (answer.code, "<dd>table</dd>" in answer.text) == (200, True)
+        assert "No relation of this name" in page.ask("/?relation=shop.orders").text
+        found = time_range(page, begin, datetime.now(UTC))
+        assert found["statements"]
+        if texts:
+            assert "permission denied" in found["missing"]["texts of statements"]
+            answer = page.ask("/?query=1")
+            assert (answer.code, "permission denied" in answer.text) == (200, True)
+    finally:
+        with server.connect() as connection:
+            connection.execute("drop schema shop cascade")
 
 
 @pytest.mark.parametrize("words", ["query=x", "session=99999999999", f"user={'x' * 500}"])

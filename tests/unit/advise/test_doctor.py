@@ -848,6 +848,25 @@ def test_the_worst_stands_first_and_a_disk_of_two_devices_is_checked_once() -> N
     assert {one.subject for one in found if one.rule == "barriers"} == {"/pg"}
 
 
+@pytest.mark.parametrize(
+    ("differing", "why"),
+    [
+        (
+            replace(VERSIONS, installed="0.3"),
+            "snapshots are taken. But CREATE EXTENSION and ALTER EXTENSION",
+        ),
+        (replace(VERSIONS, extension="0.1"), "no snapshots are taken"),
+        (replace(VERSIONS, extension="0.3"), "no snapshots are taken"),
+    ],
+)
+def test_snapshots_stop_only_where_the_library_and_the_extension_differ(
+    differing: Versions, why: str
+) -> None:
+    (one,) = of(replace(SOUND, versions=differing), "versions")
+    assert why in one.reason
+    assert ("no snapshots" in one.reason) is ("no snapshots" in why)
+
+
 def test_the_number_of_requests_is_that_of_the_cache_itself() -> None:
     header = (REPOSITORY / "core/src/queue.h").read_text()
     assert f"#define FC_QUEUE_DEPTH_READER {AIO_PER_PROCESS}\n" in header

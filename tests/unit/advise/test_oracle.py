@@ -318,6 +318,35 @@ def test_with_the_databases_size_larger_flash_caches_are_judged() -> None:
     assert max(point.size_bytes for point in work.curve) == 16 * 2**30
 
 
+def test_flash_below_the_first_step_of_the_advisory_has_its_share_of_that_step() -> None:
+    database, flash = 104.0 * 2**30, 2.0**30
+    work = work_of_awr(REPORT_11, name="x", database_bytes=database, flash_bytes=flash)
+    advice = advise(work, Situation(database_bytes=database, flash_bytes=flash))
+    cache = next(way for way in advice.approaches if way.name == "flash-cache")
+    # With 2 GB more, 40 % of the reads would be served: half of it with 1 GB.
+    assert cache.flash_bytes == 2**30
+    assert cache.hit_ratio == pytest.approx(0.2 * (1 - work.direct_part))
+    assert "(Buffer Pool Advisory)" in cache.reason
+
+
+@pytest.mark.parametrize(
+    ("cache_sizes", "database_bytes", "said"),
+    [
+        (True, None, "without the size of the database (--database-size)."),
+        (False, 104.0 * 2**30, "without the size of the buffer cache (Cache Sizes in the report)."),
+        (False, None, "of the database (--database-size) and the size of the buffer cache (Cache"),
+    ],
+)
+def test_an_advisory_that_ends_says_which_size_is_missing(
+    cache_sizes: bool, database_bytes: float | None, said: str
+) -> None:
+    report = REPORT_11 if cache_sizes else REPORT_11.replace("Buffer Cache:", "Buffers:")
+    work = work_of_awr(report, name="x", database_bytes=database_bytes)
+    assert [point.size_bytes / 2**30 for point in work.curve] == [2, 4]
+    (note,) = [one for one in work.notes if "ends with a flash cache of 4.00 GB" in one]
+    assert said in note
+
+
 def test_without_an_advisory_the_sizes_decide_and_without_these_it_is_said() -> None:
     advice = advise(work_of_awr(REPORT_10, name="x"))
     assert not any(way.name == "flash-cache" for way in advice.approaches)

@@ -170,6 +170,19 @@ def test_what_happened_to_a_table_without_a_row_is_unknown_unless_nothing_did(
         assert (named(shown, "busy")["changed"], named(shown, "busy")["vacuums"]) == (5, 0)
 
 
+def test_a_table_named_other_is_vacuumed_as_any_other() -> None:
+    table = {"schema": "public", "database": "shop"}
+    stats: Rows = [
+        {**table, "relation": "other", "relkind": "r", "autovacuums": 1, "rows_deleted": 5},
+        {"relation": "other", "autovacuums": 0, "rows_deleted": 0},
+    ]
+    dead: Rows = [{**table, "relation": "quiet", "dead_rows": 900, "live_rows": 100}]
+    shown = vacuum(period_of({}, {"relation_stats": stats, "dead_rows": dead}))
+    assert (named(shown, "other")["changed"], named(shown, "other")["autovacuums"]) == (5, 1)
+    # Nothing happened to tables without a row.
+    assert named(shown, "quiet")["autovacuums"] == 0
+
+
 def test_without_the_sections_it_says_why() -> None:
     assert "no section dead_rows" in vacuum(period_of({}, {"slru": []})).missing_reason
     missing: Rows = [{"section": "dead_rows", "reason": "permission denied"}]

@@ -113,6 +113,18 @@ def test_a_word_that_means_nothing_is_a_wrong_question() -> None:
     assert "10:00" in caught.value.hint
 
 
+@pytest.mark.parametrize("word", ["0001-01-01T00:00+05:00", "9999-12-31T23:59-05:00"])
+def test_a_time_that_the_server_s_calendar_lacks_is_a_wrong_question(word: str) -> None:
+    with pytest.raises(UsageError, match="is not a snapshot"):
+        chosen(shelf(), word)
+
+
+def test_a_time_of_another_zone_is_told_in_the_server_s() -> None:
+    period = chosen(shelf(), "2026-03-01T14:10+02:00", "2026-03-01T15:00+02:00")
+    assert ids(period) == (2, 7)
+    assert period.asked == "from 2026-03-01 12:10:00 UTC to 2026-03-01 13:00:00 UTC"
+
+
 @pytest.mark.parametrize(
     ("restarts", "begin", "end", "found"),
     [

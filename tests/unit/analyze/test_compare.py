@@ -86,6 +86,25 @@ def test_what_is_left_over_has_no_number_of_times(busy: AwrReport) -> None:
     assert row.cells[table.index("times")] is None
 
 
+def test_calls_apart_from_an_event_are_not_taken_for_its_waits(busy: AwrReport) -> None:
+    # Reads from the page cache: those of one process were waits, those of another mere copies.
+    events = busy.table("top-events")
+    waited = next(row for row in events.rows if row.mark is RowMark.PLAIN)
+    place = events.index("sessions")
+    apart = replace(
+        waited,
+        cells=(*waited.cells[:place], 0.001, *waited.cells[place + 1 :]),
+        mark=RowMark.APART,
+    )
+    for rows in ((*events.rows, apart), (apart, *events.rows)):
+        changed = replace(events, rows=rows)
+        tables = tuple(changed if one is events else one for one in busy.tables)
+        table = compare(busy, replace(busy, tables=tables)).table("top-events")
+        (row,) = [one for one in table.rows if one.cells[0] == waited.cells[0]]
+        assert row.mark is RowMark.PLAIN
+        assert row.cells[table.index("sessions_second")] == waited.cells[place]
+
+
 def test_settings_that_differ_are_listed_and_no_others(busy: AwrReport) -> None:
     store = busy_store()
     sections = {name: section.records() for name, section in store.sections(3).items()} | {

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from pgflash.advise.work import work_of_report
 from pgflash.analyze import Period, make_period, make_report
 from pgflash.analyze.dbtime import TimePart
 from pgflash.analyze.parts import DbTime, db_time
@@ -246,6 +247,18 @@ def test_reads_whose_source_was_told_by_their_times_are_called_modelled() -> Non
     latency = report.table("latency-over-time")
     assert latency.columns[latency.index("disk_ms")].source is Source.MODELLED
     assert latency.columns[latency.index("wal_sync_ms")].source is Source.EXACT
+
+
+def test_an_event_has_one_row_however_its_reads_were_divided() -> None:
+    # The cache served only a part of the period, and parallel workers ran only in that part.
+    of_clients = call("data", "read", calls=1_000, time_ms=500_000.0, told_calls=100)
+    of_workers = call("data", "read", calls=10, time_ms=5_000.0, told_calls=10, backend_type=WORKER)
+    both = period(io=[of_clients, of_workers], seen=samples((WORKER, None, None, 60)))
+    (row,) = [one for one in db_time(both).composition.parts if one.event == "data file read, disk"]
+    assert (row.waits, row.total_s, row.source) == (1_010, 505.0, Source.MODELLED)
+    reads = work_of_report(make_report(both)).reads
+    assert reads.count == 1_010
+    assert reads.seconds == pytest.approx(505.0)
 
 
 def test_without_the_extension_postgresqls_own_times_count() -> None:

@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,19 @@ def test_a_plan_is_written_where_it_is_asked_for(
     assert f"Plan: {plan} (3 moves)" in capsys.readouterr().out
 
 
+def test_the_free_space_of_a_plans_folder_is_the_flash_that_there_is(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--approach", "wal-on-flash", "--plan", str(tmp_path / "plan.json")]
+    words += ["--format", "json", "--flash", str(tmp_path)]
+    assert main(["advise", kept, *words]) == 0
+    # At most what is free there, less what a move leaves.
+    found = json.loads(capsys.readouterr().out)["flash_bytes"]
+    assert 0 <= found < shutil.disk_usage(tmp_path).total
+    assert main(["advise", kept, *words, "--flash-bytes", "745GB"]) == 0
+    assert json.loads(capsys.readouterr().out)["flash_bytes"] == 745 * 2**30
+
+
 def test_a_plan_of_which_something_was_made_is_not_written_over(
     kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,6 +178,10 @@ def test_prices_are_told_of_a_kept_report_too(
     [
         (["--awr", "no-such-file.html"], 'could not read "no-such-file.html"'),
         (["--awr", "x", "--from", "1"], "--awr needs no snapshots"),
+        (["--awr", "x", "--plan", "plan.json"], "a plan moves objects of PostgreSQL"),
+        (["--awr", "x", "--flash", "/flash"], "HINT: Say with --flash-bytes how much flash"),
+        (["report.json", "--flash", "/flash"], "HINT: Say with --flash-bytes how much flash"),
+        (["--store", "x", "--flash", "/flash"], "HINT: Say with --flash-bytes how much flash"),
         (["--database-size", "1GB"], "the size of a server is known"),
         (["no-such-report.json"], 'could not read "no-such-report.json"'),
     ],

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the command line prints: tables with each unit beside its column's title."""
 
+import math
+
 import pytest
 
-from pgflash.cli.output import say_beside, say_table, table_text
+from pgflash.cli.output import print_json, say_beside, say_table, table_text
 from pgflash.model.awr import Unit
 from support.reports import MODELLED, SAMPLED, column, table
 
@@ -18,6 +20,13 @@ TABLE = table(
     ],
     ("read", 1250.0, 0.8, *(0.5 for _name in MEANS)),
 )
+
+
+def test_what_json_has_no_number_for_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            print_json({"number": number})
+    assert capsys.readouterr().out == ""
 
 
 def heads(names: str) -> list[str]:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The C rooms are built with the user's compiler and flags, ours last; clang gives no warning."""
+"""The C rooms are built with the user's compiler and flags, and for the server that is named.
+
+clang gives no warning.
+"""
 
 import os
 import re
@@ -135,3 +138,57 @@ def test_a_declaration_after_a_label_is_seen(rooms: Path, pg_install: PgInstall)
         assert "declared.c:7" in compiled("core", pg_install.pg_config, rooms)
     finally:
         file.unlink()
+
+
+#: It has the numbers that a server compares with its own when it loads a library.
+MAGIC = "src/server/module.o"
+
+
+@pytest.fixture
+def built_otherwise(pg_install: PgInstall, tmp_path: Path) -> Path:
+    """Return the pg_config of a server of the same version with one other number in a header."""
+    asked = subprocess.run(
+        [pg_install.pg_config, "--pkgincludedir"], capture_output=True, text=True, check=True
+    )
+    copied = shutil.copytree(asked.stdout.strip(), tmp_path / "include")
+    (changed,) = copied.rglob("server/pg_config_manual.h")
+    text, count = re.subn(r"(#define FUNC_MAX_ARGS\s+)100\b", r"\g<1>200", changed.read_text())
+    assert count == 1
+    changed.write_text(text)
+    program = tmp_path / "pg_config"
+    program.write_text(
+        f"#!/bin/sh\ncase $1 in --pkgincludedir) echo {copied} ;; "
+        f"--includedir-server) echo {changed.parent} ;; "
+        f'*) exec {pg_install.pg_config} "$@" ;; esac\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+def object_for(pg_config: Path, build: Path, *words: str) -> tuple[bytes, int]:
+    """Have one object of the extension made; return its content, and when it was written."""
+    room = REPOSITORY / "extension"
+    (build / MAGIC).parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        [
+            *("make", "--silent", "-C", build, "-f", room / "Makefile", "IN_BUILD=1"),
+            *(f"VPATH={room}", "with_llvm=no", f"PG_CONFIG={pg_config}", "CFLAGS=-O0"),
+            *(*words, MAGIC),
+        ],
+        check=True,
+        env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
+    )
+    return (build / MAGIC).read_bytes(), (build / MAGIC).stat().st_mtime_ns
+
+
+@pytest.mark.parametrize("words", [(), ("FC_TEST=1",)], ids=["for users", "for tests"])
+def test_an_object_is_made_again_for_another_server_of_the_same_version_and_for_no_other_reason(
+    words: tuple[str, ...], pg_install: PgInstall, built_otherwise: Path, tmp_path: Path
+) -> None:
+    build = tmp_path / "build"
+    made = object_for(pg_install.pg_config, build, *words)
+    assert object_for(pg_install.pg_config, build, *words) == made
+    other, _written = object_for(built_otherwise, build, *words)
+    assert other == object_for(built_otherwise, tmp_path / "new", *words)[0]
+    assert other != made[0]
+    assert object_for(pg_install.pg_config, build, *words)[0] == made[0]

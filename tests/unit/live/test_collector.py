@@ -31,7 +31,7 @@ from pgflash.model.live import (
     Sample,
     WaitTime,
 )
-from pgflash.session import Connection, SessionError
+from pgflash.session import Connection, SessionError, UnreachableError
 from pgflash.web.details import WAITING_MAX, Details
 from support.patience import PATIENCE_S, until
 from support.served import served
@@ -339,6 +339,27 @@ def test_files_that_cannot_be_looked_at_cost_only_the_segments() -> None:
     assert msgspec.json.decode(newest.data, type=Sample).headline
     assert calls == [1]
     assert collector.status.state in ("live", "late")
+
+
+def test_files_that_took_too_long_once_are_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(collecting, "FILES_AGAIN_S", 0.001)
+    calls = []
+
+    class Slow(Files):
+        def read(self, server: LiveServer) -> list[FileChange]:
+            calls.append(1)
+            if len(calls) == 1:
+                raise UnreachableError("canceling statement due to statement timeout")
+            return super().read(server)
+
+    hours = Hours()
+    collector = hours.collector(Slow)
+    with collector.watched():
+        drive(hours, collector, 100)
+    assert len(calls) > 1
+    assert collector.segments.within(START, START + timedelta(hours=1))
 
 
 @pytest.mark.parametrize(("part", "few"), [(500, True), (0, False)])

@@ -174,4 +174,6 @@ def test_what_patroni_names_is_escaped_on_every_page() -> None:
     assert "half ?" in overview
     assert "The address that Patroni has is not one of a host." in overview
     assert (refused.code, "is not one of a host" in refused.text) == (404, True)
+    # Another one may lead soon.
+    assert '<meta http-equiv="refresh" content="5">' in refused.text
     assert f"pgflash_up{{member={json.dumps(EVIL)}}} 0" in metrics

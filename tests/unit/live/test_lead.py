@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Which server leads, and since when, in the words of the overview."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -65,3 +66,12 @@ def test_servers_of_different_clusters_have_no_leader() -> None:
     assert who_leads(["a", "b"], [primary, standby]) == ("a",)
     assert who_leads(["a", "b"], [primary, other]) is None
     assert who_leads(["a", "b"], [ServerFacts(problem="down"), standby]) == ()
+
+
+def test_a_server_that_does_not_answer_leads_until_another_one_does() -> None:
+    standby = ServerFacts(system=1, in_recovery=True)
+    primary = ServerFacts(system=1, in_recovery=False)
+    silent = replace(primary, problem="No answer since 10:00:00 UTC")
+    assert who_leads(["a", "b"], [silent, standby]) == ("a",)
+    assert who_leads(["a", "b"], [silent, primary]) == ("b",)
+    assert who_leads(["a", "b"], [silent, silent]) == ("a", "b")

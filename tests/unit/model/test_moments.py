@@ -75,6 +75,9 @@ def test_a_word_that_means_no_time_is_refused(word: str) -> None:
 
 def test_a_duration_has_a_unit() -> None:
     assert read_duration("10min") == timedelta(minutes=10)
+    assert read_duration("36525d") == timedelta(days=36525)
+    with pytest.raises(ValueError, match="a hundred years"):
+        read_duration("36526d")
     with pytest.raises(ValueError, match="write it as 30s, 10min, 1h or 8d"):
         read_duration("10")
 

@@ -3,6 +3,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from pgflash.report.awr.order import is_over_time
 from pgflash.report.awr.stored import StoredReportError
 from pgflash.report.printed import print_table, visible
 from support.any_report import reports, texts
+from support.few import few
 from support.page import Page
 from support.reports import column, comparison, report, table, whole_report
 
@@ -38,6 +40,8 @@ def test_json_holds_the_whole_report(made: AwrReport | CompareReport) -> None:
 @settings(max_examples=60)
 @given(reports())
 def test_a_stored_report_comes_back_as_it_was(any_report: AwrReport | CompareReport) -> None:
+    if isinstance(any_report, AwrReport):
+        any_report = replace(any_report, tables=(*any_report.tables, *few().tables))
     text = render(any_report, "json").encode()
     if isinstance(any_report, AwrReport):
         back = report_from_json(text, name="r.json")

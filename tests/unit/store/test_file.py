@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """A file of snapshots returns what was stored, and refuses foreign files."""
 
+import os
 import sqlite3
+import stat
 import threading
+import zlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -237,6 +240,28 @@ def test_damage_is_said(tmp_path: Path) -> None:
         connection.execute("update snapshot_sections set content = x'00ff'")
     with open_store(path=path) as read, pytest.raises(SnapshotError, match="damaged"):
         read.sections(taken)
+
+
+@pytest.mark.parametrize("content", [b"\x00\xff", zlib.compress(b"[[1]]"), zlib.compress(b"{")])
+def test_a_reading_that_is_damaged_is_no_reading(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "s"
+    with FileStore.create(path) as store:
+        add(store)
+    with sqlite3.connect(path) as connection:
+        connection.execute("update snapshot_last set content = ?", (content,))
+    with FileStore.create(path) as store, store.adding("7") as last:
+        assert last is not None
+        assert last.remembered == {}
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    before = os.umask(0)
+    try:
+        FileStore.create(path).close()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @given(st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)))

@@ -225,6 +225,14 @@ def test_the_token_opens_by_a_header_and_by_the_form(locked: Served) -> None:
     assert locked.ask("/", headers={"Cookie": word}).code == 401
 
 
+def test_a_stream_ends_with_its_session(locked: Served) -> None:
+    word = cookie(log_in(locked))
+    with locked.stream(cookie=word) as stream:
+        assert stream.status == 200
+        assert locked.ask("/logout", method="POST", headers={"Cookie": word}, body=b"").code == 303
+        assert b"event: moved" in stream.read()
+
+
 @pytest.mark.parametrize("wrong", ["", "~", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "\u00e9" * 8])
 def test_a_wrong_token_opens_nothing(locked: Served, wrong: str) -> None:
     answer = log_in(locked, wrong)

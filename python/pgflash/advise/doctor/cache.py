@@ -52,14 +52,23 @@ def versions(facts: DoctorFacts) -> Iterator[Diagnosis]:
     if now.fit and not now.remedy:
         yield good("versions", SERVER, f"The library and the extension are both {now.library}.")
         return
+    if now.fit:
+        reason = (
+            "The cache works and snapshots are taken. But CREATE EXTENSION and ALTER EXTENSION "
+            "can be refused."
+        )
+    else:
+        reason = (
+            "The cache works. But no snapshots are taken, and what has changed in between is an "
+            "error."
+        )
     yield found(
         "versions",
         Outcome.WARNING,
         SERVER,
         f"The library in the server is {now.library}, the extension in database {now.database} "
         f"{now.extension}, and the installed files are {now.installed}.",
-        reason="The cache works. But no snapshots are taken, and what has changed in between is "
-        "an error.",
+        reason=reason,
         source="docs/guide/upgrade.md",
         commands=(f"-- {now.remedy}",),
     )

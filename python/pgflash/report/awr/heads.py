@@ -24,7 +24,8 @@ def title_of(report: AwrReport | CompareReport) -> str:
         return f"PostgreSQL comparison: snapshots {first} and {second}"
     # Different servers, or one that was made again: snapshot numbers do not tell the periods apart.
     first, second = (
-        f"{print_time(head.begin_at)} {head.time_zone}" for head in (report.first, report.second)
+        f"{print_time(head.begin_at)} {visible(head.time_zone)}"
+        for head in (report.first, report.second)
     )
     return f"PostgreSQL comparison: periods from {first} and from {second}"
 

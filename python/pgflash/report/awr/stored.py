@@ -19,6 +19,8 @@ _KINDS: dict[str, type[AwrReport] | type[CompareReport]] = {
     "report": AwrReport,
     "comparison": CompareReport,
 }
+#: Tables that every report has, and that a comparison reads.
+_NEEDED = ("load-profile", "wait-classes", "top-events")
 
 
 class StoredReportError(PgflashError):
@@ -57,9 +59,26 @@ def report_from_json(text: bytes, *, name: str) -> AwrReport:
             hint="Use the version of pgflash that made it.",
         )
     try:
-        return msgspec.convert(content, AwrReport)
+        report = msgspec.convert(content, AwrReport)
     except msgspec.ValidationError as error:
         raise _refused(name, str(error)) from error
+    if why := _why_unfit(report):
+        raise _refused(name, why)
+    return report
+
+
+def _why_unfit(report: AwrReport) -> str:
+    """Return which table is missing or has a row that does not fit its columns; "" if none."""
+    found = {table.id for table in report.tables}
+    for needed in _NEEDED:
+        if needed not in found:
+            return f"it has no table {needed}"
+    for table in report.tables:
+        for number, row in enumerate(table.rows, start=1):
+            if len(row.cells) != len(table.columns):
+                cells, columns = len(row.cells), len(table.columns)
+                return f"row {number} of {table.id} has {cells} cells for {columns} columns"
+    return ""
 
 
 def _json_cell(cell: Cell) -> Cell:

@@ -215,6 +215,26 @@ def test_hostile_texts_stay_text() -> None:
     assert parsed.text.count(hostile) >= 12
 
 
+def test_no_text_turns_what_follows_or_commands_a_terminal() -> None:
+    hostile = "\u202eright\u2066 to\x1b[31m left\x07"
+    finding = Finding(
+        rule="r", severity=Severity.NOTE, sentence=hostile, evidence=(hostile,), advice=hostile
+    )
+    made = report(findings=[finding, dataclasses.replace(finding, rule=HEADLINE)])
+    head = dataclasses.replace(
+        made.head,
+        server_version=hostile,
+        extension_version=hostile,
+        asked=hostile,
+        time_zone=hostile,
+    )
+    made = dataclasses.replace(made, head=head, pgflash_version=hostile)
+    compared = dataclasses.replace(comparison(findings=[finding]), first=head, second=head)
+    for page in (render(made, "html"), render(compared, "html")):
+        assert visible(hostile) in page
+        assert not [one for one in page if not one.isprintable() and one not in "\n\xa0"]
+
+
 @settings(max_examples=100)
 @given(reports())
 def test_any_report_is_well_formed_and_holds_every_cell(
