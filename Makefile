@@ -82,7 +82,7 @@ help:
 	@echo 'make foreign         real servers for arm64 and for Alpine Linux: load, hits, kill -9 (as root, with Maven)'
 	@echo 'make hooks           run make check before every commit, and check its subject'
 	@echo 'make lock            write the requirements files (needs uv)'
-	@echo 'make clean           remove what was built; .venv and the PostgreSQL cache stay'
+	@echo 'make clean           remove what was built; .venv, the PostgreSQL cache, and results of the lab and bench-peers in out stay'
 	@echo
 	@echo 'PG=15..19 picks the server, PG_CONFIG=PATH names one, V=1 is verbose.'
 
@@ -277,6 +277,10 @@ hooks:
 		chmod +x "$$hooks/pre-commit" "$$hooks/commit-msg" && \
 		echo "$$hooks: make check before each commit, and no subject beyond 72 characters."
 
+# What other targets make in out, whose other folders are of the lab and of make bench-peers:
+# results, which no build gives back.
+MADE = deb deb-check extensions-check fault-matrix image matrix postgres-check release walk wheels
+
 clean:
 	$(Q)set -e; for room in $(C_ROOMS) $(BENCH_ROOMS) extension; do $(MAKE) -C $$room clean; done
-	$(Q)rm -rf build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	$(Q)rm -rf build $(MADE:%=out/%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: PostgreSQL
 # Build Debian packages of the last commit, for the majors of PostgreSQL that this Debian has.
 #
-#	tools/deb.sh [FOLDER]       into FOLDER (out/deb); no root
+#	tools/deb.sh [FOLDER]       into FOLDER (out/deb), from which earlier packages are removed; no root
 #
 #	PG_SUPPORTED_VERSIONS="18 19"       for which majors; see pg_buildext(1)
 #	DEB_BUILD_OPTIONS="nocheck"         see deb-build-options; parallel by default
@@ -11,6 +11,7 @@
 # commit gives the same bytes: times are those of the commit and of debian/changelog.
 set -eu
 cd "$(dirname "$0")/.."
+. tools/folder.sh
 folder=$(realpath -m "${1:-out/deb}")
 
 fail()
@@ -29,8 +30,8 @@ version=$(dpkg-parsechangelog --show-field Version)
 upstream=${version%-*}
 source=$folder/pgflash-$upstream
 
-rm -rf "$folder"
-mkdir -p "$folder"
+empty "$folder" -type f -regex '.*/\(pgflash\|postgresql-[0-9]+-pgflash\)[_-][^/]*\.\(deb\|dsc\|changes\|buildinfo\|tar\.xz\)'
+trap 'rm -rf "$source"' EXIT
 umask 022
 # Without what only the tests of the live page in a browser need, whose source is elsewhere.
 "${commit[@]}" --prefix="pgflash-$upstream/" HEAD . ':!debian' ':!tests/browser/vendor' | xz --threads=1 >"$folder/pgflash_$upstream.orig.tar.xz"
@@ -46,6 +47,5 @@ export DEB_BUILD_PROFILES=${DEB_BUILD_PROFILES:+$DEB_BUILD_PROFILES }$profile
 export DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS:+$DEB_BUILD_OPTIONS }parallel=$(nproc)
 dpkg-buildpackage --unsigned-source --unsigned-changes --build=full
 cd "$folder"
-rm -rf "$source"
 echo "The packages are in $folder:"
 sha256sum -- *.deb

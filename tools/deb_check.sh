@@ -38,7 +38,7 @@ run_step()
 		rm -rf "$root"
 		cp -a --reflink=auto "$folder/$row" "$root"
 		cp -r "$folder/$row.packages" "$root/packages"
-		git -C "$clone" archive --format=tar HEAD debian/tests tools/image.sh | tar -x -C "$root"
+		git -C "$clone" archive --format=tar HEAD debian/tests tools/image.sh tools/folder.sh | tar -x -C "$root"
 		# piuparts makes a copy of its own.
 		[ "$step" != piuparts ] || cp -a --reflink=auto "$folder/$row" "$root/bare"
 		;;

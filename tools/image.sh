@@ -4,9 +4,9 @@
 #
 #	tools/image.sh PACKAGE [FOLDER]     postgresql-18-pgflash_*.deb, into FOLDER (out/image)
 #
-# FOLDER becomes an OCI image layout with one tag, VERSION-MAJOR.  CloudNativePG mounts such an
-# image beside a server of 18 or later, which finds the extension by extension_control_path
-# and the library by dynamic_library_path:
+# FOLDER, from which an earlier image is removed, becomes an OCI image layout with one tag,
+# VERSION-MAJOR.  CloudNativePG mounts such an image beside a server of 18 or later, which finds
+# the extension by extension_control_path and the library by dynamic_library_path:
 #
 #	/share/extension    control file and SQL scripts
 #	/lib                the library
@@ -16,6 +16,7 @@
 # and dpkg-deb.
 set -eu
 cd "$(dirname "$0")/.."
+. tools/folder.sh
 
 fail()
 {
@@ -56,8 +57,9 @@ tar --create --file="$scratch/layer.tar" --directory="$root" --sort=name --forma
 	--owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX lib licenses share
 created=$(date --utc --date="@$epoch" +%Y-%m-%dT%H:%M:%SZ)
 
-rm -rf "$folder"
-mkdir -p "$(dirname "$folder")"
+# By its label, which is in a file of blobs.
+empty "$folder" -name index.json -o -name oci-layout -o -name blobs -exec grep -rqF '"org.opencontainers.image.title":"pgflash"' {} \;
+rmdir "$folder"
 umoci init --layout "$folder"
 umoci new --image "$folder:$tag"
 umoci raw add-layer --no-history --image "$folder:$tag" "$scratch/layer.tar"

@@ -43,6 +43,16 @@ loaded()
 	grep -lsF " $(realpath "$library")/pgflash.so" /proc/[0-9]*/maps | grep -o '[0-9]*' | sort -n | head -n 1
 }
 
+# The control file of another server that has pgflash, in this one's layout or where packages are.
+other()
+{
+	local sharedir layout
+	sharedir=$("$pg_config" --sharedir)
+	for layout in "${sharedir//$major/*}" '/usr/share/postgresql/*' '/usr/pgsql-*/share'; do
+		compgen -G "${DESTDIR:-}$layout/extension/pgflash.control" && return
+	done
+}
+
 if [ "$what" = uninstall ]; then
 	[ -e "$library/pgflash.so" ] || [ -e "$scripts/pgflash.control" ] ||
 		fail "There is no pgflash in PostgreSQL $version ($library)."
@@ -53,10 +63,15 @@ if [ "$what" = uninstall ]; then
 		"A running server has loaded pgflash, and would not start again without it (process $process)." \
 		'Take pgflash out of its shared_preload_libraries and restart it first: docs/guide/uninstall.md'
 	rm -fv "$library/pgflash.so" "$scripts/pgflash.control" "$scripts"/pgflash--*.sql
-	for file in $shared; do
-		rm -fv "$share/$file" || true
-	done
-	rmdir "$share/pgflash/monitoring" "$share/pgflash/ephemeral" "$share/pgflash/kubernetes" "$share/pgflash" 2>/dev/null || true
+	if other=$(other); then
+		echo "The manual, completions and files for monitoring, ephemeral drives and Kubernetes stay in $share, for other servers with pgflash:"
+		printf '%s\n' "$other" | sed 's/^/  /'
+	else
+		for file in $shared; do
+			rm -fv "$share/$file" || true
+		done
+		rmdir "$share/pgflash/monitoring" "$share/pgflash/ephemeral" "$share/pgflash/kubernetes" "$share/pgflash" 2>/dev/null || true
+	fi
 	echo 'A server that still has pgflash in shared_preload_libraries does not start.'
 	echo 'Cache files, and the pgflash command, are where they were: docs/guide/uninstall.md'
 	exit 0

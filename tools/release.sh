@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: PostgreSQL
 # Make the files of a release from the last commit.
 #
-#	tools/release.sh [FOLDER]   into FOLDER (out/release), which is emptied first
+#	tools/release.sh [FOLDER]   into FOLDER (out/release), from which an earlier release is removed
 #
 #	pgflash-VERSION.tar.gz      the tracked files
 #	pgflash-VERSION.cdx.json    what it depends on, from the lock files: a CycloneDX SBOM
@@ -14,6 +14,7 @@
 # commit by tools/deb.sh and tools/wheels.sh, which compare two builds.
 set -eu
 cd "$(dirname "$0")/.."
+. tools/folder.sh
 folder=$(realpath -m "${1:-out/release}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -40,8 +41,7 @@ tar -xf "$scratch/$name.tar" -C "$scratch"
 [ -z "$(git -c safe.directory='*' status --porcelain)" ] ||
 	echo 'release: changes that are not committed are not in it.' >&2
 
-rm -rf "$folder"
-mkdir -p "$folder"
+empty "$folder" -type f \( -name 'pgflash-[0-9]*' -o -name SHA256SUMS \)
 gzip --best --no-name <"$scratch/$name.tar" >"$folder/$name.tar.gz"
 
 awk -v version="$version" '/^## / { wanted = $2 == version || $2 == version "," } wanted' \

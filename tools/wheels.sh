@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: PostgreSQL
 # Build the wheels of pgflash and of its lab, and install each alone, as a user does.
 #
-#	tools/wheels.sh [FOLDER]    into FOLDER (out/wheels)
+#	tools/wheels.sh [FOLDER]    into FOLDER (out/wheels), from which earlier wheels are removed
 #
 # Built twice, the wheels must be equal: times are those of the last commit.  Then pgflash, pgflash
 # with its live page, and the lab go into an empty environment each, with what they need from an
@@ -10,6 +10,7 @@
 # missing, and no module is of this folder.
 set -eu
 cd "$(dirname "$0")/.."
+. tools/folder.sh
 python=$PWD/.venv/bin/python
 folder=$(realpath -m "${1:-out/wheels}")
 scratch=$(mktemp -d)
@@ -32,7 +33,7 @@ build()
 
 SOURCE_DATE_EPOCH=$(git -c safe.directory='*' log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-rm -rf "$folder"
+empty "$folder" -type f \( -name 'pgflash-[0-9]*.whl' -o -name 'pgflash_lab-[0-9]*.whl' \)
 build "$folder"
 build "$scratch/again"
 diff -r "$folder" "$scratch/again" || fail 'the same commit gave two wheels'

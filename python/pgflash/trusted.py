@@ -153,7 +153,10 @@ def _is_own_group(gid: int, who: frozenset[int]) -> bool:
         group, user = grp.getgrgid(gid), pwd.getpwnam(grp.getgrgid(gid).gr_name)
     except KeyError:
         return False
-    return user.pw_uid in who and user.pw_gid == gid and set(group.gr_mem) <= {user.pw_name}
+    if user.pw_uid not in who or user.pw_gid != gid or not set(group.gr_mem) <= {user.pw_name}:
+        return False
+    # A group's members do not include users whose primary group it is.
+    return all(one.pw_gid != gid or one.pw_uid == user.pw_uid for one in pwd.getpwall())
 
 
 def user_name(uid: int) -> str:

@@ -8,6 +8,8 @@ as us; and what root writes must not go where a link of his leads.
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,6 +168,36 @@ def test_a_folder_with_the_sticky_bit_is_good_enough(own: Path) -> None:
     own.chmod(0o1777)
     write_plan(own / "plan.json", PLAN)
     assert trusted.read_file(own / "plan.json") == plan_to_json(PLAN)
+
+
+@pytest.mark.parametrize(
+    ("another", "is_own"),
+    [
+        ("", True),
+        ("toor:x:0:0::/:/bin/sh\n", True),
+        ("neighbour:x:4242:0::/:/bin/sh\n", False),
+    ],
+    ids=["nobody", "ourselves by another name", "a neighbour"],
+)
+def test_a_group_is_not_ours_alone_if_a_neighbour_has_it_as_his_first(
+    tmp_path: Path, another: str, is_own: bool
+) -> None:
+    """The system's list of the group's members leaves such a user out."""
+    (tmp_path / "passwd").write_text("root:x:0:0::/:/bin/sh\n" + another)
+    (tmp_path / "group").write_text("root:x:0:\n")
+    # These users exist for one process only, which is root there.
+    alone = ("unshare", "--mount", *(["--map-root-user"] if os.geteuid() else []))
+    if subprocess.run((*alone, "true"), capture_output=True).returncode != 0:
+        pytest.skip("this kernel or container allows no namespaces")
+    bind = 'for one in passwd group; do mount --bind "$0/$one" "/etc/$one"; done; exec "$@"'
+    asked = "from pgflash import trusted; print(trusted._is_own_group(0, trusted.ours()))"
+    done = subprocess.run(
+        (*alone, "sh", "-euc", bind, tmp_path, sys.executable, "-c", asked),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{is_own}\n"
 
 
 # ---- what root writes

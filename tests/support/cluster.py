@@ -177,6 +177,9 @@ def _share_objects(sound: Path, broken: Path, fault: str) -> None:
             own.parent.mkdir(parents=True, exist_ok=True)
             # Not older than the files that make compares it with.
             shutil.copy2(built, own)
+    if (sound / "built_for").exists():
+        broken.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(sound / "built_for", broken)
 
 
 def _template(install: PgInstall, initdb_args: Sequence[str], *, with_extension: bool) -> Path:

@@ -161,3 +161,20 @@ def test_what_cannot_be_an_image_is_refused(
     assert done.returncode == 1
     assert ("18 is the first" if "older" in what else "Name the package") in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_an_image_replaces_an_earlier_one_and_nobody_elses(
+    install18: PgInstall, tmp_path: Path
+) -> None:
+    deb, out = package(tmp_path, install18), tmp_path / "out"
+    for _time in range(2):
+        done = image(deb, out)
+        assert done.returncode == 0, done.stderr
+    other = tmp_path / "other"
+    for words in (("init", "--layout", other), ("new", "--image", f"{other}:theirs")):
+        subprocess.run(("umoci", *words), check=True, capture_output=True)
+    before = sorted(other.rglob("*"))
+    done = image(deb, other)
+    assert done.returncode == 1
+    assert f"{other} would be emptied" in done.stderr
+    assert sorted(other.rglob("*")) == before

@@ -162,6 +162,63 @@ def test_it_installs_says_what_is_next_and_uninstalls(
     assert "There is no pgflash in" in missing.stderr
 
 
+@pytest.mark.parametrize(
+    "other", ["opt/pg99/share", "usr/share/postgresql/99", "usr/pgsql-99/share"]
+)
+def test_uninstall_leaves_another_major_the_files_that_both_share(
+    clone: Path, pg_install: PgInstall, destdir: Path, other: str
+) -> None:
+    """In the layout of the server, and where packages of Debian and PGDG are."""
+    pg_config = destdir / "pg_config"
+    pg_config.write_text(
+        f"#!/bin/sh\ncase $1 in --sharedir) echo /opt/pg{pg_install.major}/share ;; "
+        f'*) exec {pg_install.pg_config} "$@" ;; esac\n'
+    )
+    pg_config.chmod(0o755)
+    words = (f"PG_CONFIG={pg_config}", f"DESTDIR={destdir}")
+    done = make(clone, "install", *words)
+    assert done.returncode == 0, done.stderr
+    control = destdir / other / "extension" / "pgflash.control"
+    control.parent.mkdir(parents=True)
+    control.touch()
+    share = destdir / "usr/local/share"
+    shared = [path for path in share.rglob("*") if path.is_file()]
+
+    removed = make(clone, "uninstall", *words)
+    assert removed.returncode == 0, removed.stderr
+    assert str(control) in removed.stdout
+    assert control.exists()
+    assert [path for path in share.rglob("*") if path.is_file()] == shared
+    assert not (destdir / pg_install.pkglibdir.relative_to("/") / "pgflash.so").exists()
+
+    control.unlink()
+    make(clone, "install", *words)
+    assert make(clone, "uninstall", *words).returncode == 0
+    assert not [path for path in shared if path.exists()]
+
+
+def test_clean_removes_what_was_made_and_no_run_of_the_lab(destdir: Path) -> None:
+    folder = cloned(destdir / "clone")
+    kept = [
+        folder / "out" / name
+        for name in ("runs/20261122-1/run.json", "series/1.json", "cache/loaded/PG_VERSION",
+                     "example/run.json", "peers/results.json", "by-hand")
+    ]  # fmt: skip
+    made = [
+        folder / name
+        for name in ("build/pg/file", "core/build/file", "extension/build/18/file",
+                     "out/deb/file.deb", "out/wheels/file.whl", "out/release/SHA256SUMS",
+                     "out/image/index.json", "out/fault-matrix/18.txt")
+    ]  # fmt: skip
+    for path in (*kept, *made):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    done = make(folder, "clean")
+    assert done.returncode == 0, done.stderr
+    assert [path for path in kept if not path.exists()] == []
+    assert [path for path in made if path.parent.exists()] == []
+
+
 def test_the_manual_and_completions_are_where_man_and_shells_look(
     clone: Path, pg_install: PgInstall, destdir: Path
 ) -> None:

@@ -106,3 +106,16 @@ def test_a_version_that_the_changelog_does_not_know_is_refused(clone: Path, tmp_
     done = release(clone, tmp_path / "out")
     assert done.returncode != 0
     assert "CHANGELOG.md says nothing of version 7.0.0" in done.stderr
+
+
+def test_a_release_replaces_an_earlier_one_and_nothing_else(clone: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert release(clone, out).returncode == 0
+    (out / "SHA256SUMS").write_text("of an earlier one")
+    assert release(clone, out).returncode == 0
+    assert (out / "SHA256SUMS").read_text() != "of an earlier one"
+    (out / "taxes.txt").write_text("the only copy")
+    done = release(clone, out)
+    assert done.returncode == 1
+    assert f"{out} would be emptied" in done.stderr
+    assert (out / "taxes.txt").read_text() == "the only copy"
