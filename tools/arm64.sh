@@ -7,7 +7,7 @@
 # Debian's cross compiler builds them; qemu-user runs them, first with pages of 4 kB, then
 # with pages of 64 kB, which some kernels for ARM have.  qemu-user makes the system calls of
 # this machine's kernel, and has no Linux AIO: tests that need AIO are skipped, and say so.  A
-# run takes about five minutes of processor time.
+# run takes about five minutes of CPU time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -3,7 +3,7 @@
 
 A database with 1,000 and one with 8,000 relations (a table and its index each count), of which 100
 are written between two readings.  One session asks for all of them (pgflash_io_relation_rows), one
-for those that changed (pgflash_io_relation_changes, as pgflash serve does), in turn; processor time
+for those that changed (pgflash_io_relation_changes, as pgflash serve does), in turn; CPU time
 of the server's process and of the client's, medians.
 
 Writes bench/results/files.txt and files.json and prints it; --quick shows that it works.
@@ -52,7 +52,7 @@ select coalesce(tablespace_oid, 0), coalesce(database_oid, 0), coalesce(relfilen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Milliseconds of processor time for a reading."""
+    """Milliseconds of CPU time for a reading."""
 
     rows: float
     server_ms: float
@@ -69,7 +69,7 @@ class Figure:
 
 
 def cpu_ms(pid: int) -> float:
-    """Return the processor time of a process, by the kernel's scheduler."""
+    """Return the CPU time of a process, by the kernel's scheduler."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
 
 
@@ -150,7 +150,7 @@ def main() -> None:
         factory.close()
     console.print(
         f"PostgreSQL {install.version}, {CHANGED} relations written between two looks; "
-        "processor time of a look"
+        "CPU time of a look"
     )
     console.print(table(found))
     if not options.quick:

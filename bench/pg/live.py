@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The cost of the live page: processor time, memory, the time to its first content.
+"""The cost of the live page: CPU time, memory, the time to its first content.
 
 A server with a flash cache, 8,000 relations (a table and its index each count), 200 sessions of
 which 50 are in a long query, a sampler whose ring is full, and a load of short transactions
 is watched by nobody, by one viewer and by twenty on the Performance page,
-then by twenty on the page of the flash cache: processor time of `pgflash serve` and of its
+then by twenty on the page of the flash cache: CPU time of `pgflash serve` and of its
 sessions on the server together, as a share of a core.  Viewers do what the pages' scripts do
 (live_viewers.py).  Bars: 1 % with one viewer, 2 % with twenty.  The part for reading the counters
 of files is measured separately (files.py).
@@ -90,7 +90,7 @@ QUICK = Size(relations=200, seconds=3, alone_s=0, opened=2, minutes=0, filled=Fa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Processor time with so many viewers, in percent of a core."""
+    """CPU time with so many viewers, in percent of a core."""
 
     viewers: int
     page: str
@@ -107,7 +107,7 @@ class Cost:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the processor time of a process with all its threads."""
+    """Return the CPU time of a process with all its threads."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -119,7 +119,7 @@ def memory_mb(pid: int) -> float:
 
 
 def sessions_cpu_s(server: Server) -> dict[int, float]:
-    """Return the processor time of each session of the page: one reads, one answers questions."""
+    """Return the CPU time of each session of the page: one reads, one answers questions."""
     with server.connect() as connection:
         rows = connection.execute(
             "select pid from pg_stat_activity where application_name = 'pgflash'"

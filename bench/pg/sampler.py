@@ -2,9 +2,9 @@
 """The cost of the sampler, and how far back its ring reaches.
 
 Cost: 200 sessions, of which none, 50 or all are in a query (a long sleep, so that the
-processors are the sampler's), at 10, 100 and 1000 looks a second; the processor time of
+processors are the sampler's), at 10, 100 and 1000 looks a second; the CPU time of
 the sampler's process from /proc/PID/schedstat, as a share of one core, medians of rounds.
-"all, busy" are sessions whose processor time has to be read again each second, too: short queries,
+"all, busy" are sessions whose CPU time has to be read again each second, too: short queries,
 in as many sessions as one driver can keep busy.  The null control is the sampler with its rate at
 0.  Bar: 0.5 % of a core at 10 looks a second.
 
@@ -115,7 +115,7 @@ def sessions(server: Server, *, asleep: int, busy: bool) -> Iterator[None]:
 
 
 def cpu_ns(pid: int) -> int:
-    """Return the processor time of a process."""
+    """Return the CPU time of a process."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 

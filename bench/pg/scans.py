@@ -96,7 +96,7 @@ Figures = defaultdict[str, Figure]
 
 
 def cpu_seconds(server: Server) -> float:
-    """Return the processor time of the server's processes."""
+    """Return the CPU time of the server's processes."""
     postmaster = int((server.data / "postmaster.pid").read_text().split()[0])
     ticks = 0
     for folder in Path("/proc").glob("[0-9]*"):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The cost of following statements, as a share of a transaction's processor time.
+"""The cost of following statements, as a share of a transaction's CPU time.
 
 One session looks up a row by its key, all blocks in shared buffers, prepared and by the simple
 protocol.  Batches with pgflash.track_statements = none and top alternate, and so do batches of none
-and none, the null control; the backend's processor time is that of /proc/PID/schedstat.  What is
+and none, the null control; the backend's CPU time is that of /proc/PID/schedstat.  What is
 shown is the median of the ratios of neighbours.  pg_stat_statements is not loaded.  Bar: 1 %.
 
 Apart from that, the same with compute_query_id off and on: what PostgreSQL's identifiers cost,
@@ -59,7 +59,7 @@ QUICK = Size(rounds=2, statements=100)
 
 
 def cpu_ns(pid: int) -> int:
-    """Return the processor time of a process."""
+    """Return the CPU time of a process."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 

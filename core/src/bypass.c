@@ -10,7 +10,7 @@
  * Slow: housekeeping compares the mean time of the device's reads, over at
  * least 256 of them, with that of reads from disk.  A read that was answered
  * from memory (the page cache, where the kernel cannot be asked about it) is
- * not a disk read; it is recognised by its speed.  The device returns to
+ * not a disk read; it is recognized by its speed.  The device returns to
  * service when a series of probes is faster than the disk is now: meanwhile the
  * disk bears the load of both.
  *

@@ -186,7 +186,7 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms, FcLabel *found)
 		fc_superblock_read(fd, found);
 	/*
 	 * The superblock is written and synced first.  So a kill while space is
-	 * reserved, or a power cut at any time, leaves a file that is recognised as
+	 * reserved, or a power cut at any time, leaves a file that is recognized as
 	 * ours.
 	 */
 	if (problem == FC_DEVICE_FINE && !fc_superblock_write(fd, &fresh))

@@ -172,7 +172,7 @@ fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 /* ---- changes ------------------------------------------------------------- */
 
 /*
- * Empty an entry.  The key stays, so that the way can be recognised.  A slot
+ * Empty an entry.  The key stays, so that the way can be recognized.  A slot
  * that the device may be writing remains the writer's.
  */
 static bool

@@ -14,7 +14,7 @@
  * of STAGED (by a change or an eviction) gives the page back.  While the page
  * is in WRITING, it belongs to the device, and only the writer gives it back.
  * Taking a page advances its sequence, which is part of every reference.  So a
- * reference to an earlier use is recognised, and giving a page back twice frees
+ * reference to an earlier use is recognized, and giving a page back twice frees
  * it once.
  *
  * A reader copies the page out and trusts the copy only if the page was not
@@ -196,7 +196,7 @@ fc_staging_reset(FcShared *shared)
 {
 	/*
 	 * The sequences go on, so that entries naming an earlier use are
-	 * recognised.
+	 * recognized.
 	 */
 	for (uint32_t number = 0; number < shared->ring_count; number++)
 	{

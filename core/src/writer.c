@@ -13,7 +13,7 @@
  * fillers look there after they have handed over a page, so that one of the two
  * sees the other.
  *
- * Crash.  A dead writer is recognised by its token; the next one resumes what
+ * Crash.  A dead writer is recognized by its token; the next one resumes what
  * it had under way.
  *
  * At a shutdown the writer is gone for good; then stand_in.c does what is

@@ -173,7 +173,7 @@ test_invalidation_walks_what_is_cached(void)
 	double took_s = (double) (clock() - start) / CLOCKS_PER_SEC;
 
 	fc_change_end(&rig.cache, &file, &change);
-	printf("# %.1f ms of processor time for two cached blocks of a file of "
+	printf("# %.1f ms of CPU time for two cached blocks of a file of "
 	       "763 GB\n",
 	       1000 * took_s);
 	OK(fc_file_used_slots(&rig.cache) == 0, "both are forgotten");

@@ -58,7 +58,7 @@ COMMENT ON COLUMN pgflash_active_sessions.wait_event_type IS
 COMMENT ON COLUMN pgflash_active_sessions.wait_event IS
 	'As in pg_stat_activity.';
 COMMENT ON COLUMN pgflash_active_sessions.wait_class IS
-	'What the wait means to a client: CPU (a statement without a wait), User I/O, Commit, Configuration, Concurrency, Application, Network or Other. System I/O and Idle are not database time.';
+	'What the wait means to a client: CPU (a statement without a wait), User I/O, Commit, Configuration, Concurrency, Application, Network or Other. System I/O and Idle are not DB time.';
 GRANT SELECT ON pgflash_active_sessions TO PUBLIC;
 
 CREATE FUNCTION pgflash_backend_cpu_rows(
@@ -77,15 +77,15 @@ CREATE VIEW pgflash_backend_cpu AS SELECT * FROM pgflash_backend_cpu_rows();
 COMMENT ON FUNCTION pgflash_backend_cpu_rows() IS
 	'What the view pgflash_backend_cpu shows.';
 COMMENT ON VIEW pgflash_backend_cpu IS
-	'Processor time of the server''s processes since it started, by type, read from /proc once a second. No rows where /proc cannot be read.';
+	'CPU time of the server''s processes since it started, by type, read from /proc once a second. No rows where /proc cannot be read.';
 COMMENT ON COLUMN pgflash_backend_cpu.backend_type IS
 	'As in pg_stat_activity; or postmaster; or unattributed: processes that ended before they were seen or after they were last seen, and programs that the server ran.';
 COMMENT ON COLUMN pgflash_backend_cpu.processes IS
 	'Processes of this type now.';
 COMMENT ON COLUMN pgflash_backend_cpu.cpu_user_s IS
-	'Processor time in user mode, including processes that have ended, in seconds.';
+	'CPU time in user mode, including processes that have ended, in seconds.';
 COMMENT ON COLUMN pgflash_backend_cpu.cpu_system_s IS
-	'Processor time in system mode, in seconds.';
+	'CPU time in system mode, in seconds.';
 COMMENT ON COLUMN pgflash_backend_cpu.cpu_seconds IS
 	'The sum of both, in seconds.';
 REVOKE ALL ON FUNCTION pgflash_backend_cpu_rows() FROM PUBLIC;
@@ -1305,9 +1305,9 @@ COMMENT ON COLUMN pgflash_sampler.records_kept IS
 COMMENT ON COLUMN pgflash_sampler.ring_bytes IS
 	'Shared memory for them: 40 bytes for each sample and for each row.';
 COMMENT ON COLUMN pgflash_sampler.cpu_seconds IS
-	'Processor time that the sampler itself has used, in seconds.';
+	'CPU time that the sampler itself has used, in seconds.';
 COMMENT ON COLUMN pgflash_sampler.cpu_user_s IS
-	'Processor time of client backends and parallel workers in user mode, in seconds, including processes that have ended, as far as they were seen; null if /proc cannot be read.';
+	'CPU time of client backends and parallel workers in user mode, in seconds, including processes that have ended, as far as they were seen; null if /proc cannot be read.';
 COMMENT ON COLUMN pgflash_sampler.cpu_system_s IS
 	'The same in system mode, in seconds.';
 REVOKE ALL ON FUNCTION pgflash_sampler_row() FROM PUBLIC;

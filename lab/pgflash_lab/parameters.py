@@ -41,7 +41,7 @@ class Parameters:
     seed: int = 1
     #: Seconds between the snapshots of a measurement's own report; 0: at its ends only.
     snapshot_s: int = 0
-    #: Load pg_stat_statements, so that the reports rank statements; it costs processor time.
+    #: Load pg_stat_statements, so that the reports rank statements; it costs CPU time.
     statements: bool = False
     #: An attempt is polluted if others used more than this share of the machine.
     foreign_cpu_max: float = 0.1

@@ -116,7 +116,7 @@ def _wrong(error: psycopg.ProgrammingError) -> SessionError:
 
 
 class _Cursor(psycopg.Cursor[tuple[Any, ...]]):
-    """A cursor that signs its statements, so that reports recognise them in pg_stat_statements.
+    """A cursor that signs its statements, so that reports recognize them in pg_stat_statements.
 
     A standby cancels a statement that conflicts with what it replays.  Outside a transaction, such
     a statement is run again.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-#: Without a process for each tab and one that draws, it needs a fifth less processor time.
+#: Without a process for each tab and one that draws, it needs a fifth less CPU time.
 _ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--disable-software-rasterizer"),
     *("--renderer-process-limit=1", "--disable-site-isolation-trials"),

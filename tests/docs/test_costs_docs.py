@@ -65,7 +65,7 @@ def test_what_the_cache_costs() -> None:
         assert ROWS[f"memory, {title} of cache"].startswith(f"{figure(float(memory))} MB |")
     listing = found(r"^seconds for the list +([\d.]+)", "list.txt")
     row = ROWS["a list of what is cached, 100 GB of cache"]
-    assert row.startswith(f"{listing} s of processor time")
+    assert row.startswith(f"{listing} s of CPU time")
     hit = found(r"^whole hit / plain pread +([\d.]+)", "core.txt")
     assert ROWS["a hit, compared with a read of the same bytes from memory"].startswith(hit)
     reads = kept("reads.json")["majors"]

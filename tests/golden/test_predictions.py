@@ -4,7 +4,7 @@
 data/predictions holds runs on emulated devices, on a machine of two cores: what was
 measured, and the report of each baseline, cut down to the tables that a prediction reads
 (make predictions keeps them).  No figure of an approach enters its own prediction, except for the
-processor time of other programs.
+CPU time of other programs.
 """
 
 from dataclasses import replace

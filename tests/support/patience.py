@@ -16,7 +16,7 @@ LOOK_S_MAX = 5.0
 
 
 #: Pauses between looks grow from the first to the second: most waits are short, and a look of a
-#: long one takes processor time from what it waits for.
+#: long one takes CPU time from what it waits for.
 PAUSE_S = 0.02
 PAUSE_S_MAX = 0.25
 

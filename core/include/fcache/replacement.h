@@ -40,7 +40,7 @@
 #define FC_WAYS     64
 #define FC_WAY_NONE 64
 
-/* What a policy may know of a block: enough to recognise it, not to find it. */
+/* What a policy may know of a block: enough to recognize it, not to find it. */
 typedef struct FcCandidate
 {
 	uint32_t fingerprint; /* of file and block, well mixed */

@@ -5,7 +5,7 @@
  * PostgreSQL neither counts nor times waits, so they have to be observed.
  * pgflash.sample_rate times a second the sampler looks at all sessions
  * (sampler_look.c) and records those that are not idle in a ring in shared
- * memory (sample_ring.c).  Once a second it reads how much processor time
+ * memory (sample_ring.c).  Once a second it reads how much CPU time
  * processes use (sampler_cpu.c).  The views read the ring (sampler_views.c).
  *
  * Looks are scheduled by the clock: a late look does not delay the next, and
@@ -54,7 +54,7 @@
 /* Waits this short use a sleep, since a latch counts in milliseconds. */
 #define SLEEP_NS_MAX (10 * MILLISECOND_NS)
 
-/* How often processor time is read. */
+/* How often CPU time is read. */
 #define CPU_INTERVAL_NS SECOND_NS
 
 PGDLLEXPORT void pgflash_sampler_main(Datum argument);

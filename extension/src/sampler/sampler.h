@@ -23,7 +23,7 @@
 #define SAMPLER_NAMES         64
 #define SAMPLER_TYPES         (SAMPLER_TYPE_NAMED + SAMPLER_NAMES)
 
-/* Processor time, in microseconds. */
+/* CPU time, in microseconds. */
 typedef struct SamplerCpu
 {
 	pg_atomic_uint64 user_us;

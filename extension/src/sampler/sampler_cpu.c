@@ -1,6 +1,6 @@
 /*
  * sampler_cpu.c
- *		Processor time of the server's processes by type, from /proc.
+ *		CPU time of the server's processes by type, from /proc.
  *
  * /proc/PID/stat has a process's time in user and system mode.  Reading it
  * costs some microseconds, so each is read at most once a second, and not at

@@ -6,8 +6,8 @@
  * Python classifies by the same rules (pgflash.model.waits).
  *
  * Time of clients (client backends and their parallel workers) in any class but
- * Idle is database time.  Waits of all other processes are System I/O, or Idle
- * where no client can depend on them.  Neither is database time; nor is the
+ * Idle is DB time.  Waits of all other processes are System I/O, or Idle
+ * where no client can depend on them.  Neither is DB time; nor is the
  * work of background processes.
  *
  * SPDX-License-Identifier: PostgreSQL

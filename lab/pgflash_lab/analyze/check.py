@@ -4,7 +4,7 @@
 A prediction is based on the baseline's own report, the devices' profiles, and the definition of the
 approach (its places for data, WAL, temporary files and objects, the size of its cache).  No
 measurement of the approach itself is used, with one exception that is not a property of it: the
-processor time that other programs took meanwhile, since polluted attempts are the rule on a shared
+CPU time that other programs took meanwhile, since polluted attempts are the rule on a shared
 machine.  The hit ratio of a cache comes from a miss-ratio curve, if a report of the baseline, or of
 an approach with another size of cache, has one; otherwise from its size.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Processor time by its user, and the reads of the new leader: cumulative counters, differences.
+"""CPU time by its user, and the reads of the new leader: cumulative counters, differences.
 
 A member that is killed takes its counters along, so they are read just before.  Patroni's own time
 counts as the driver's, since it belongs to the experiment and not to a server.
@@ -45,7 +45,7 @@ _CLIENTS_GONE_WAIT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberCpu:
-    """The processor time of a member so far."""
+    """The CPU time of a member so far."""
 
     server: host.CpuTime
     patroni: host.CpuTime
@@ -63,7 +63,7 @@ class MemberCpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCpu:
-    """The processor time of everybody at one moment."""
+    """The CPU time of everybody at one moment."""
 
     at_s: float
     machine: CpuTimes
@@ -102,7 +102,7 @@ class EndedLeader:
 
 
 def member_cpu(member: PatroniMember) -> MemberCpu:
-    """Return a member's processor time; nothing of what does not run."""
+    """Return a member's CPU time; nothing of what does not run."""
 
     def of(pid: int | None) -> host.CpuTime:
         return _NOTHING if pid is None else host.server_cpu(pid)
@@ -111,7 +111,7 @@ def member_cpu(member: PatroniMember) -> MemberCpu:
 
 
 def fleet_cpu(cluster: PatroniCluster) -> FleetCpu:
-    """Return everybody's processor time now."""
+    """Return everybody's CPU time now."""
     return FleetCpu(
         at_s=time.monotonic(),
         machine=read_cpu(),

@@ -180,7 +180,7 @@ class Step:
     started_s: float
     elapsed_s: float
     rows: int = 0
-    #: Processor time and waits of all its processes together, if counted.
+    #: CPU time and waits of all its processes together, if counted.
     db_time_s: float | None = None
     detail: str = ""
 

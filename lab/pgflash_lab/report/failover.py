@@ -173,7 +173,7 @@ def _says(run: Run, summaries: Sequence[Summary]) -> list[str]:
     if cpu and wal:
         says.append(
             f"While nothing happened, a list every {settings.get('list_s')} s cost "
-            f"{percent(max(cpu))} of the servers' processor time and {percent(max(wal))} of the "
+            f"{percent(max(cpu))} of the servers' CPU time and {percent(max(wal))} of the "
             "WAL, at most."
         )
     return says

@@ -139,7 +139,7 @@ class LoadResult:
 class Use:
     """What the server did and waited for during a step; only for a single stream."""
 
-    #: Processor time of all its processes; None if it is unknown.
+    #: CPU time of all its processes; None if it is unknown.
     work_s: float | None
     #: Time that its processes waited for files.
     wait_s: float

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The usage of the server between two moments: DB time = work + wait.
 
-Work is the processor time of the server's processes; wait is the time that its client backends and
+Work is the CPU time of the server's processes; wait is the time that its client backends and
 parallel workers waited for files.  With the extension, every file call is counted and timed.  A
 server without it reports the blocks read of relations, but only the bytes of temporary files, so
 its waits do not include the latter.

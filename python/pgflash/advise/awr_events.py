@@ -166,7 +166,7 @@ class _Taken:
 
 
 def read_events(tables: Iterable[AwrTable]) -> Events:
-    """Read the tables of events and classes, and processor time."""
+    """Read the tables of events and classes, and CPU time."""
     clients, everyone, background = _Taken(), _Taken(), _Taken()
     client_classes, all_classes = _Taken(), _Taken()
     is_mixed = False

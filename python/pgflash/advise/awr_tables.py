@@ -259,7 +259,7 @@ def _pasted_row(words: list[str], columns: list[str]) -> tuple[str, ...] | None:
     numbers = [word.removesuffix(".") for word in words[start:end]]
     kept = list(columns)
     if name.lower() in _CPU and len(numbers) < len(columns):
-        # Processor time has no waits and no average.
+        # CPU time has no waits and no average.
         kept = [column for column in columns if column not in ("waits", "average")]
     if name.lower() in _CLASSES | _CPU and len(numbers) == len(kept) + 1:
         # Classes under the heads of events: their last column is active sessions.

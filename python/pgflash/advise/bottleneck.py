@@ -2,7 +2,7 @@
 """Whether storage is the bottleneck, and if not, what is.
 
 The decision is by shares of DB time: waits for reads, temporary files, commits and the writing of
-data are storage; processor time and waits for a processor are not.  A server whose sessions are
+data are storage; CPU time and waits for a processor are not.  A server whose sessions are
 idle has no bottleneck, whatever its few waits are for.
 """
 
@@ -69,7 +69,7 @@ def find_bottleneck(work: Work) -> Bottleneck:
             sentence += f", {percent(others)} with other programs" if others >= OTHERS else ""
             sentence += f"; storage takes {percent(storage)} of DB time."
         else:
-            sentence += f": {percent(_of(shares))} is processor time."
+            sentence += f": {percent(_of(shares))} is CPU time."
     else:
         kind = first if storage < STORAGE_SOME else "mixed"
         also = "not the bottleneck" if storage < STORAGE_SOME else "a part of it only"

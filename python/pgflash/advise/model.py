@@ -11,7 +11,7 @@ throughput X solves
 where R(X), the response time, is the sum of these, with t = transactions:
 
     processors   D = CPU time / t on c servers:  D + q D/c u / (1 - u), u = X B/c (N-1)/N
-                 B: includes processor time within file calls, which is part of their wait
+                 B: includes CPU time within file calls, which is part of their wait
     array read   service s on k spindles in groups of m copies:  s + v s/m u / (1-u)
                  u: how busy a read finds its spindles: with the other sessions' reads
                  (N-1)/N, other processes' reads, syncs of the WAL, and written blocks (no

@@ -317,7 +317,7 @@ def _cores(found: _Found, used: float, notes: list[str]) -> float | None:
     """Return processors, in processors as they are used.
 
     A core's second thread is worth a quarter of a core.  While only first threads run, 20 cores
-    with two threads each are worth 25; where all 40 threads run, each is slower, and processor time
+    with two threads each are worth 25; where all 40 threads run, each is slower, and CPU time
     is that of 40.
     """
     threads, cores = _processors(found)
@@ -490,14 +490,14 @@ def _note_names(waits: Events, db_time_s: float, notes: list[str]) -> None:
 
 
 def _note_rest(waits: Events, cpu_s: float, db_time_s: float, notes: list[str]) -> None:
-    """Say how much of DB time is neither processor time nor waits."""
+    """Say how much of DB time is neither CPU time nor waits."""
     if not waits.classes:
         return
     waited = math.fsum(row.seconds for name, row in waits.classes.items() if name != "db cpu")
     rest = 1 - (cpu_s + waited) / db_time_s
     if rest >= _REST:
         notes.append(
-            f"{percent(rest)} of DB time is neither processor time nor a wait, such as waiting "
+            f"{percent(rest)} of DB time is neither CPU time nor a wait, such as waiting "
             f"for a processor. It is counted as other waits, which stay."
         )
 

@@ -111,10 +111,10 @@ class Work:
     elapsed_s: float
     transactions: float
     db_time_s: float
-    #: Clients' own processor time, and their waits for a processor.
+    #: Clients' own CPU time, and their waits for a processor.
     cpu_s: float
     run_queue_s: float = 0.0
-    #: All measured processor time of clients; the part in excess of cpu_s was used within file
+    #: All measured CPU time of clients; the part in excess of cpu_s was used within file
     #: calls (copying, the kernel) or between statements. 0: not measured.
     measured_cpu_s: float = 0.0
     #: Processors: cores (or half the number of threads), and what others use of them.

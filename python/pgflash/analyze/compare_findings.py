@@ -76,7 +76,7 @@ def _throughput(first: AwrReport, second: AwrReport) -> list[Finding]:
 
 def _cost(first: AwrReport, second: AwrReport) -> list[Finding]:
     found = []
-    for name, words in (("DB time", "DB time"), ("DB CPU", "processor time")):
+    for name, words in (("DB time", "DB time"), ("DB CPU", "CPU time")):
         before = _profile(first, name, "per_transaction")
         after = _profile(second, name, "per_transaction")
         if not before or not after or abs(after / before - 1) < SAME:

@@ -2,8 +2,8 @@
 """DB CPU: what was measured, and what samples of working sessions show beyond it.
 
 A session that samples show as active, without an event, was on a processor or waiting for one.
-From the seconds of those samples we subtract the measured processor time outside of file calls; a
-copy from the page cache is both a file call and processor time.  The remainder is first attributed
+From the seconds of those samples we subtract the measured CPU time outside of file calls; a
+copy from the page cache is both a file call and CPU time.  The remainder is first attributed
 to unseen use by sessions that ended, then to waiting for a processor.
 
 If more was measured than the samples can account for, beyond twice their error, the rest was used
@@ -27,7 +27,7 @@ CPU = "DB CPU"
 CPU_OR_WAIT = "CPU, or waiting for a processor"
 CPU_WAIT = "waiting for a processor"
 CPU_OUTSIDE = "DB CPU within file calls or between statements"
-#: Processor time used between a process's last reading and its end; usually a session's.
+#: CPU time used between a process's last reading and its end; usually a session's.
 CPU_ENDED = "DB CPU of sessions that ended, at most"
 
 #: Above this, a read "from the page cache" was more than the mere copy of a block.
@@ -35,7 +35,7 @@ COPY_S_MAX = 100e-6
 
 
 def measured_cpu_s(period: Period, kinds: frozenset[str]) -> float | None:
-    """Return the processor time of some kinds of processes; None if it was not measured."""
+    """Return the CPU time of some kinds of processes; None if it was not measured."""
     records = [r for r in period.records("backend_cpu") if r.get("backend_type") in kinds]
     return total(records, "cpu_seconds") if records else None
 
@@ -73,7 +73,7 @@ def cpu_parts(
 def _copies_s(period: Period, kinds: frozenset[str]) -> float:
     """Return the time of copies from the page cache that these processes made themselves.
 
-    What an I/O worker of PostgreSQL 18 copied for a session is in no processor time of the session.
+    What an I/O worker of PostgreSQL 18 copied for a session is in no CPU time of the session.
     """
     records = [r for r in period.records("io") if r.get("backend_type") in kinds]
     copies = [r for r in records if is_page_cache(r)]

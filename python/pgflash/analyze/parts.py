@@ -6,11 +6,11 @@
                   from samples.  Samples alone if track_activities is off.
     I/O           pgflash_io: every call timed.  Without it pg_stat_io, or in 15
                   pg_stat_database, if track_io_timing is on.  Otherwise samples.
-    DB CPU        processor time of client backends, from /proc.  Otherwise samples.
+    DB CPU        CPU time of client backends, from /proc.  Otherwise samples.
     the rest      samples.
 
 Nothing is counted twice.  A sampled I/O event is dropped if its calls are timed.  A read from the
-page cache is processor time: if DB CPU was measured, the read is shown separately (cpu.py explains
+page cache is CPU time: if DB CPU was measured, the read is shown separately (cpu.py explains
 the rest).
 
 A call that an io worker or io_uring of PostgreSQL 18 made for a session is the device's time; the
@@ -62,7 +62,7 @@ class DbTime:
     client_s: float
     #: Of parallel workers; None: not known, and not included.
     parallel_s: float | None
-    #: Processor time of foreground processes; None: not measured.
+    #: CPU time of foreground processes; None: not measured.
     cpu_s: float | None
     #: The same DB time computed from samples alone.
     sampled_s: float | None

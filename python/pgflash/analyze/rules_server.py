@@ -227,7 +227,7 @@ def machine(period: Period, _found: DbTime) -> Weighed | None:
     swapped = page * (number(memory.get("swap_in_pages")) + number(memory.get("swap_out_pages")))
     said = []
     if shares is not None and shares["steal"] >= 0.05:
-        said.append(f"the hypervisor took away {percent(shares['steal'])} of the processor time")
+        said.append(f"the hypervisor took away {percent(shares['steal'])} of the CPU time")
     if swapped / period.elapsed_s >= 2**20:
         said.append(f"{size(swapped)} were swapped")
     if not said:

@@ -9,7 +9,7 @@ of client backends in excess of their statements.  Without that row the table wo
 It does not know where blocks came from.  The library counts that (pgflash_statements), and orders
 SQL by the time of reads from disk, and by blocks from flash.
 
-No version of PostgreSQL counts processor time by statement; the sampler counts how often sessions
+No version of PostgreSQL counts CPU time by statement; the sampler counts how often sessions
 were active in each.
 
 pgflash's own statements are not ranked: they are among all others, and a note counts them.
@@ -336,7 +336,7 @@ def sql_cpu(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) -> R
         key=("query_id", "database"),
         measure="cpu_s",
         note="Sampled: sessions at work were on a processor or waited for one. PostgreSQL does not "
-        "count processor time by statement.",
+        "count CPU time by statement.",
     )
 
 

@@ -125,7 +125,7 @@ class Collector:
         self.ring = ring
         self.server: LiveServer | None = None
         self.newest: Reading | None = None
-        #: Database time by wait class, since this collector was created.
+        #: DB time by wait class, since this collector was created.
         self.waited_s: dict[str, float] = {}
         self.segments = Segments()
         #: The newest facts of this session.

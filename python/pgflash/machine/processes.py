@@ -43,7 +43,7 @@ class Process:
     machine: Machine = HERE
 
     def stat(self) -> Stat:
-        """Return its state, its parent, its start and its processor time."""
+        """Return its state, its parent, its start and its CPU time."""
         # The name in brackets may contain anything, so count fields after the last bracket: field 3
         # of proc(5), the state, comes first there.
         words = self._read("stat").rpartition(")")[2].split()

@@ -264,7 +264,7 @@ class TimeRangeRow:
     #: The class in which most time was spent; for a relation, reads or writes.
     wait_class: str
     seconds: float
-    #: Share of the range's database time; for a relation, of the time spent on all files.
+    #: Share of the range's DB time; for a relation, of the time spent on all files.
     share: float
     #: Where a statement's blocks came from, and since when; "" if that is not known, or it read
     #: none.

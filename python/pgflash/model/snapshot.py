@@ -56,7 +56,7 @@ class Falls(enum.Enum):
 
     #: The counter was reset: its whole value was counted since then.
     RESET = "reset"
-    #: The counter is not quite monotonic (the kernel's I/O wait, processor time of ended
+    #: The counter is not quite monotonic (the kernel's I/O wait, CPU time of ended
     #: processes).
     CLAMP = "clamp"
     #: The counter never falls while the server runs: it started over, after a crash.

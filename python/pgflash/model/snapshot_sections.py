@@ -294,7 +294,7 @@ select pg_catalog.pg_wal_lsn_diff(
     SectionDefinition(
         name="backend_cpu",
         kind=SectionKind.COUNTER,
-        about="the processor time of sessions",
+        about="the CPU time of sessions",
         key=("backend_type",),
         gauges=("processes",),
         falls=Falls.CLAMP,

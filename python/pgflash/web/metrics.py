@@ -50,7 +50,7 @@ class Facts:
     live: bool
     server: LiveServer | None
     reading: Reading | None
-    #: Seconds of database time by wait class, since pgflash serve started.
+    #: Seconds of DB time by wait class, since pgflash serve started.
     waited_s: Mapping[str, float]
     viewers: int
     cpu_s: float
@@ -375,8 +375,8 @@ METRICS = (
         kind=Kind.COUNTER,
         unit="seconds",
         labels=("wait_class",),
-        help="Database time by wait class, sampled, since pgflash serve was started. Its rate is "
-        "the average number of active sessions.",
+        help="DB time by wait class, sampled, since pgflash serve was started. Its rate is the "
+        "average number of active sessions.",
     ),
     Metric(
         name="pgflash_transactions",
@@ -451,7 +451,7 @@ METRICS = (
         kind=Kind.COUNTER,
         unit="seconds",
         shared=True,
-        help="Processor time used by pgflash serve.",
+        help="CPU time used by pgflash serve.",
     ),
     Metric(
         name="pgflash_collector_reading_age_seconds",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The contents of the overview: a row with a small chart for each of several servers.
 
-The chart is database time in the last minutes, as average active sessions.  It is drawn here, so
+The chart is DB time in the last minutes, as average active sessions.  It is drawn here, so
 the page is complete without scripts.  All charts have the same scale, so they can be compared.
 """
 

@@ -496,7 +496,7 @@ def test_the_ring_wraps_and_what_is_in_it_stays_whole(server: Server) -> None:
 
 
 def stat_seconds(pid: int) -> tuple[float, float]:
-    """Return the processor time of a process, and of its children that have ended."""
+    """Return the CPU time of a process, and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     tick = os.sysconf("SC_CLK_TCK")
     own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
@@ -529,10 +529,10 @@ def test_processor_time_is_booked_to_its_type_and_all_of_it_is_there(server: Ser
     assert postmaster is not None
 
     def spent() -> float:
-        """Return the processor time of all; one that ends meanwhile is counted twice, not never."""
+        """Return the CPU time of all; one that ends meanwhile is counted twice, not never."""
         return alive_seconds(server) + sum(stat_seconds(postmaster))
 
-    # The processor time of the start, before the first sample, is charged to no session.
+    # The CPU time of the start, before the first sample, is charged to no session.
     total_before, spent_before = total(), spent()
     before = used("client backend")
     with server.connect() as connection:

@@ -408,7 +408,7 @@ def test_without_transactions_ratios_are_predicted_all_the_same() -> None:
 def test_time_that_is_no_wait_and_unknown_processors_are_said() -> None:
     head = HEAD_11.replace("DB Time:              150.00", "DB Time:              300.00")
     notes = work_of_awr(head + PROFILE + CLASSES_11, name="x").notes
-    assert any(note.startswith("50 % of DB time is neither processor time nor") for note in notes)
+    assert any(note.startswith("50 % of DB time is neither CPU time nor") for note in notes)
     work = work_of_awr(PROFILE + TOP_11 + CLASSES_11 + "Elapsed: 60.00 (mins)", name="x")
     said = "The number of processors is not known"
     assert any(said in note for note in advise(work).notes)

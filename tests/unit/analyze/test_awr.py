@@ -403,7 +403,7 @@ def test_cpu_by_statement_is_sampled_and_named_so(report: AwrReport) -> None:
     assert row["per_call_ms"] == pytest.approx(6.0)
     assert row["database"] == "shop"
     assert table.columns[table.index("cpu_s")].source is Source.SAMPLED
-    assert "not count processor time by statement" in table.note
+    assert "not count CPU time by statement" in table.note
 
 
 def test_a_commit_waits_for_the_class_commit_on_average(report: AwrReport) -> None:

@@ -346,7 +346,7 @@ CASES = (
         rule="machine",
         yes=server() | {"host_cpu": [{**HOST, "steal_s": 60.0}]},
         no=server() | {"host_cpu": [{**HOST, "steal_s": 6.0}]},
-        says="short of resources: the hypervisor took away 5.0 % of the processor time.",
+        says="short of resources: the hypervisor took away 5.0 % of the CPU time.",
         severity=Severity.WARNING,
     ),
     Case(
@@ -656,7 +656,7 @@ def test_locks_name_the_table_whose_rows_were_waited_for() -> None:
 
 
 def test_processor_time_beyond_db_time_is_no_share_of_it() -> None:
-    # DB time is counted when a statement ends, its processor time all the while.
+    # DB time is counted when a statement ends, its CPU time all the while.
     busy = server() | {"backend_cpu": [{"backend_type": CLIENT, "cpu_seconds": 600.0}]}
     sentence = findings_of(busy)["where-the-time-went"].sentence
     assert sentence.startswith("10.0 min (more than DB time itself) was work"), sentence

@@ -351,7 +351,7 @@ def test_copies_by_io_workers_are_not_in_the_processor_time_of_the_session() -> 
 
 
 def test_cpu_beyond_the_samples_at_work_was_used_where_no_statement_ran() -> None:
-    # 60 of 600 looks a minute saw it at work; its processor time is twice as much.
+    # 60 of 600 looks a minute saw it at work; its CPU time is twice as much.
     found = db_time(period(cpu={CLIENT: 120.0}, seen=samples((CLIENT, None, None, 60))))
     assert counted(found) == {"DB CPU": 60.0}
     outside = parts(found)["DB CPU within file calls or between statements"]

@@ -214,7 +214,7 @@ def test_work_and_temporary_files_are_told_by_step(alone: WarehouseResult) -> No
     uses = {step.name: step.use for step in alone.steps if step.use is not None}
     assert len(uses) == len(QUERIES)
     work_s = sum(use.work_s or 0 for use in uses.values())
-    # Processor time is reported in hundredths; the server has other processes, too.
+    # CPU time is reported in hundredths; the server has other processes, too.
     assert 0 < work_s < 2 * alone.elapsed_s + 1
     # Several queries sort or hash more than 64 kB; query 6 adds up one number.
     assert sum(use.temp_write_bytes for use in uses.values()) > 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Processor time by its user, while a leader ended and another took over."""
+"""CPU time by its user, while a leader ended and another took over."""
 
 import pytest
 

@@ -127,7 +127,7 @@ def test_the_page_names_patronis_timings_and_what_a_list_costs() -> None:
     ordered = {"ttl_s": "20", "loop_wait_s": "1", "retry_timeout_s": "3", "list_s": "60"}
     page = Page(render_page(dataclasses.replace(run(), parameters=ordered)))
     assert "(ttl 20 s, loop_wait 1 s, retry_timeout 3 s)" in page.text
-    assert "a list every 60 s cost 0.4 % of the servers' processor time and 0.8 %" in page.text
+    assert "a list every 60 s cost 0.4 % of the servers' CPU time and 0.8 %" in page.text
     assert "Every one of 120 acknowledged orders was on the new leader" in page.text
 
 
