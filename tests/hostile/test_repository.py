@@ -37,11 +37,15 @@ values ('2190-01-01', now(), 0, 'schedule', 180000, '0.2')
 MORE = """
 select (select count(*) from pgflash_snapshots) > (select count(*) from before) + 1
 """
-#: Rows of a hundred megabytes each, which are little when compressed, and the head of their list.
+#: Rows of a hundred megabytes each, which are little when compressed, many rows that are valid and
+#: name no block, and the head of their list.
 LARGE = """
 insert into pgflash_stored_list
 select 1663, 5, 70000 + n, 'main', 0, 3, convert_to(repeat('a', 100000000), 'UTF8')
   from generate_series(1, 8) n;
+insert into pgflash_stored_list
+select 1663, 5, 80000 + n, 'main', 0, 3, decode(repeat('00', 16384), 'hex')
+  from generate_series(1, 40000) n;
 update pgflash_stored_list_head set list_number = list_number + 1;
 """
 #: A hundred megabytes in a section.

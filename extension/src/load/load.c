@@ -313,14 +313,28 @@ write_file(const LoadFile *files, uint32 count)
 	return error;
 }
 
+static bool
+has_changed(void)
+{
+	bool changed;
+
+	LWLockAcquire(lock, LW_SHARED);
+	changed = shared->changed;
+	LWLockRelease(lock);
+	return changed;
+}
+
 void
 load_save(void)
 {
 	static bool is_failing; /* since the last time that it was written */
-	LoadFile *files = palloc(LOAD_FILES_MAX * sizeof(LoadFile));
+	LoadFile *files;
 	uint32 count;
 	int error;
 
+	if (!has_changed())
+		return;
+	files = palloc(LOAD_FILES_MAX * sizeof(LoadFile));
 	if (copy_open(files, &count))
 	{
 		error = write_file(files, count);

@@ -189,6 +189,7 @@ read_rows(const char *schema, Parts *parts)
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(batch);
 		SPI_cursor_fetch(cursor, true, BATCH);
+		MemoryContextSwitchTo(batch); /* SPI leaves its own context current */
 		load_channel_check_types(types, LIST_COLUMNS);
 		if (SPI_processed == 0)
 			break;

@@ -146,6 +146,7 @@ store_row(const Statements *statements, HeapTuple row, TupleDesc columns,
 {
 	Datum values[LIST_COLUMNS + 1];
 	char nulls[LIST_COLUMNS + 1];
+	MemoryContext batch = CurrentMemoryContext;
 	SPIPlanPtr plan;
 
 	for (int i = 0; i <= OLD_BITMAP; i++)
@@ -168,6 +169,7 @@ store_row(const Statements *statements, HeapTuple row, TupleDesc columns,
 	else
 		return false;
 	(void) SPI_execute_plan(plan, values, nulls, false, 0);
+	MemoryContextSwitchTo(batch); /* SPI leaves its own context current */
 	return true;
 }
 

@@ -62,6 +62,14 @@ is_temporary(Relation relation)
 	return relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP;
 }
 
+/* On a standby such a relation has no blocks. */
+static bool
+is_lost(Relation relation)
+{
+	return relation->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED &&
+	       RecoveryInProgress();
+}
+
 /* Refuse a relation that was named and cannot be loaded. */
 static void
 check_kind(Oid id)
@@ -81,6 +89,11 @@ check_kind(Oid id)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
 		                errmsg("cannot load temporary relation \"%s\"", name),
 		                errdetail("Temporary relations are not cached.")));
+	if (is_lost(relation))
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		                errmsg("cannot load unlogged relation \"%s\" during "
+		                       "recovery",
+		                       name)));
 	relation_close(relation, AccessShareLock);
 }
 
@@ -110,7 +123,7 @@ add_file(Relation relation)
 /*
  * Add a relation with its TOAST table and, if wanted, its indexes.  One that
  * was dropped meanwhile has no blocks, nor has a partition that is a foreign
- * table; a temporary child may be another session's.
+ * table or, on a standby, unlogged; a temporary child may be another session's.
  */
 static int64
 add_relation(Oid id, bool indexes)
@@ -123,7 +136,7 @@ add_relation(Oid id, bool indexes)
 	CHECK_FOR_INTERRUPTS();
 	if (relation == NULL)
 		return 0;
-	if (!has_blocks(relation) || is_temporary(relation))
+	if (!has_blocks(relation) || is_temporary(relation) || is_lost(relation))
 	{
 		relation_close(relation, AccessShareLock);
 		return 0;

@@ -448,18 +448,26 @@ pgflash_loader_main(Datum argument)
 /* ---- its start ----------------------------------------------------------- */
 
 /*
- * Start a process unless it runs; false: there is no place for it.  If an
- * earlier housekeeping worker started it, there is no handle, only its number.
+ * Does a process run, or start?  If an earlier housekeeping worker started it,
+ * there is no handle, only its number.
  */
+static bool
+runs(BackgroundWorkerHandle *handle, int number)
+{
+	pid_t pid;
+
+	return load_list_joined(number) ||
+	       (handle != NULL &&
+	        GetBackgroundWorkerPid(handle, &pid) != BGWH_STOPPED);
+}
+
+/* Start a process unless it runs; false: there is no place for it. */
 static bool
 start_worker(BackgroundWorkerHandle **handle, int number)
 {
 	BackgroundWorker worker;
-	pid_t pid;
 
-	if (load_list_joined(number) ||
-	    (*handle != NULL &&
-	     GetBackgroundWorkerPid(*handle, &pid) != BGWH_STOPPED))
+	if (runs(*handle, number))
 		return true;
 	if (*handle != NULL)
 		pfree(*handle);
@@ -486,6 +494,9 @@ load_worker_tick(void)
 	static BackgroundWorkerHandle *handles[LOAD_WORKERS];
 	int wanted = wanted_workers();
 
+	/* Nobody else does: what is cancelled now must not be loaded again. */
+	if (!runs(handles[0], 0))
+		load_save();
 	if (wanted > 0 && bridge_load_over())
 	{
 		load_set_reason(hindrance());

@@ -305,6 +305,7 @@ conclude(Known *entry, Visit visit)
 	/* At most one visit in two seconds, however many databases there are. */
 	int64 crowd_s = 2 * hash_get_num_entries(known);
 	int64 pause_s = LOOK_S;
+	int shift = Min(entry->failures, 8);
 
 	Assert(visit <= VISIT_DONE);
 	if (visit != VISIT_FAILED)
@@ -313,7 +314,10 @@ conclude(Known *entry, Visit visit)
 		entry->failures = 0;
 	}
 	else
-		pause_s = Min(LOOK_S, (int64) AGAIN_S << Min(entry->failures++, 8));
+	{
+		entry->failures++;
+		pause_s = Min(LOOK_S, (int64) AGAIN_S << shift);
+	}
 	judge_need();
 	pause_s = Max(pause_s, Min(crowd_s, LOOK_S_CROWD));
 	entry->visited_ms = visits_clock_ms();

@@ -53,9 +53,12 @@ typedef struct LockObject
 {
 	Oid database;
 	Oid relation;
-	uint8 type; /* LockTagType */
-	uint8 mode; /* LOCKMODE; NoLock: granted meanwhile */
+	uint8 type;    /* LockTagType */
+	uint8 mode;    /* LOCKMODE; NoLock: granted meanwhile */
+	uint16 unused; /* 0: all bytes are compared */
 } LockObject;
+
+StaticAssertDecl(sizeof(LockObject) == 2 * sizeof(Oid) + 4, "no padding");
 
 typedef struct LockWaits
 {

@@ -76,6 +76,8 @@ static const char *const settings[][2] = {
 	{ "default_transaction_isolation", "read committed" },
 	{ "default_transaction_deferrable", "off" },
 	{ "synchronous_commit", "local" },
+	/* Since 17.  It would end a launcher that looks at a large pg_class. */
+	{ "transaction_timeout", "0" },
 };
 
 static void
@@ -88,7 +90,10 @@ static void
 set_settings(void)
 {
 	for (Size i = 0; i < lengthof(settings); i++)
-		set(settings[i][0], settings[i][1]);
+	{
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			set(settings[i][0], settings[i][1]);
+	}
 }
 
 /* ---- shared memory ------------------------------------------------------- */

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from pgflash_lab.postgres import PgInstall
-from support.cached import CachedServer, assert_never_stale, create_cached
+from support.cached import CachedServer, assert_never_stale, create_cached, process_titles
 from support.cluster import ClusterFactory
 from support.patience import eventually, until
 from support.shim import compile_shim
@@ -166,6 +166,28 @@ def test_a_load_is_cancelled(worker: psycopg.Connection[Any]) -> None:
     set_rate(worker, "1GB")
     worker.execute("select pgflash_cache_load('orders_0')")
     assert eventually(lambda: "done" in {row[0] for row in progress(worker)}), progress(worker)
+
+
+def test_a_load_that_is_cancelled_while_nobody_loads_is_not_resumed_by_a_restart(
+    cached: CachedServer, worker: psycopg.Connection[Any]
+) -> None:
+    create_orders(worker)
+    set_rate(worker, "0")
+    worker.execute("select pgflash_cache_load('orders')")
+    path = cached.server.data / "pg_stat" / "pgflash_load.stat"
+    until(path.exists)
+    worker.execute("select pgflash_cache_set_mode('offline')")
+    server = cached.server
+    until(lambda: "pgflash loader" not in {title for _pid, title in process_titles(server)})
+    full = path.stat().st_size
+    worker.execute("select pgflash_cache_load_cancel()")
+    until(lambda: path.stat().st_size < full)
+    worker.close()
+    cached.server.stop()
+    cached.start()
+    cached.await_serving()
+    with cached.server.connect() as again:
+        assert progress(again) == []
 
 
 def test_a_file_that_is_gone_has_failed(worker: psycopg.Connection[Any]) -> None:

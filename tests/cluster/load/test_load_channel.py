@@ -224,6 +224,26 @@ def test_invalid_rows_are_left_out(
             assert_never_stale(standby, compared_min=500, go_on=lambda: read_all(reader))
 
 
+def test_an_unlogged_partition_hinders_no_load_on_a_standby(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    primary = create_primary(cluster, pgflash_install)
+    standby = create_standby(cluster, primary.server, settings=STORING)
+    with primary.server.connect() as writer, standby.server.connect() as reader:
+        for statement in (
+            "create table parted (n int) partition by range (n)",
+            "create unlogged table parted_a partition of parted for values from (0) to (1)",
+            "create table parted_b partition of parted for values from (1) to (2)",
+            "insert into parted values (0), (1)",
+        ):
+            writer.execute(statement)
+        until(lambda: has_replayed(primary.server, standby.server))
+        assert reader.execute("select pgflash_cache_load('parted')").fetchone() == (1,)
+        with pytest.raises(psycopg.Error, match="cannot load unlogged relation"):
+            reader.execute("select pgflash_cache_load('parted_a')")
+        assert writer.execute("select pgflash_cache_load('parted')").fetchone() == (2,)
+
+
 @pytest.mark.parametrize(
     "change",
     [
