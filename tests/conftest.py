@@ -22,9 +22,9 @@ from pgflash.api import fleets
 from pgflash.collect import live, member
 from pgflash.live import collector
 from pgflash_lab.postgres import PgInstall
+from support import plausible
 from support.cluster import ClusterFactory, build_install, find_install, forget_used_data
 from support.patience import PATIENCE_S
-from support.plausible import hold_all
 from support.turns import Turns, turn
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ session.CONNECT_TIMEOUT_S = member.CONNECT_TIMEOUT_S = int(PATIENCE_S)
 collector.LATE_S = fleets.RELOAD_WAIT_S = PATIENCE_S
 
 # No report, advice or sample of a test may contain an impossible value.
-hold_all()
+plausible.hold_all()
 
 # Tests ignore the file of defaults of the user who runs them.
 os.environ["PGFLASH_CONFIG"] = ""
@@ -90,6 +90,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not _fault_of(item)]
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: turn(item.nodeid))
+
+
+@pytest.fixture(autouse=True)
+def nothing_impossible() -> Iterator[None]:
+    """Fail a test in which something impossible was made, also where a thread went on."""
+    yield
+    found, plausible.wrong[:] = plausible.wrong[:], []
+    assert not found
 
 
 def pytest_sessionfinish() -> None:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 INTERVAL_S = 0.5
+DAY_S = 86_400
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 #: The browser's own message about an answer that a test provoked.
 EXPECTED = re.compile(r"ERR_|status of 4(0[039]|29)")
@@ -684,10 +685,12 @@ def test_the_tables_show_the_minutes_of_the_charts(
         shown = [one for one in samples(watched) if first <= one["number"] <= last]
         begin, end = re.findall(r"\d\d:\d\d:\d\d", words)
         day, zone = shown[-1]["at"][:11], shown[-1]["at"][23:]
-        return (
-            shown[0]["x"] - time_of(f"{day}{begin}{zone}"),
-            shown[-1]["x"] - time_of(f"{day}{end}{zone}"),
-        )
+
+        def after(x: float, word: str) -> float:
+            """Return how long a time is after the last clock that showed this."""
+            return (x - time_of(f"{day}{word}{zone}") + DAY_S / 2) % DAY_S - DAY_S / 2
+
+        return after(shown[0]["x"], begin), after(shown[-1]["x"], end)
 
     def together() -> bool:
         """Ten seconds is what the tables may be behind; the first sample has a length, too."""

@@ -359,7 +359,7 @@ def test_a_start_that_fails_leaves_the_map_to_the_next(
     # Read when the cache has been made, and before there is any other process.
     rules.write_bytes(good + b"\nno such rule\n")
     for _ in range(2):
-        with pytest.raises(PgflashError):
+        with pytest.raises(PgflashError, match=r"(?s)did not start in .*pg_hba\.conf"):
             cached.start()
     rules.write_bytes(good)
     assert start_again(cached).startswith("warm: from the map")

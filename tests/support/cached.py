@@ -227,7 +227,7 @@ def assert_never_stale(
     assert_indexes_whole(cached.server)
     compared_now, mismatched = cached.verify()
     assert compared_now > 0
-    assert mismatched == 0, f"{mismatched} of {compared_now} cached blocks are not their file's"
+    assert mismatched == 0, f"{mismatched} of {compared_now} cached blocks are stale"
     return cached.assert_serving()
 
 

@@ -13,7 +13,7 @@ from pgflash_lab.server import Server
 from support.cached import CachedServer, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.items import create_items, settle
-from support.never_stale import resize, run_tpcb_resizing
+from support.never_stale import UNTIL_STALE, resize, run_tpcb_resizing
 from support.patience import eventually
 from support.shim import compile_shim
 from support.tpcb import load_tpcb, run_tpcb
@@ -160,7 +160,7 @@ def test_changes_that_forget_the_old_home_are_caught(
     cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
 ) -> None:
     with pytest.raises(AssertionError, match="stale"):
-        run_tpcb_resizing(cluster, broken_install("OLD_HOME"), resizes=40, compared_min=0)
+        run_tpcb_resizing(cluster, broken_install("OLD_HOME"), resizes=40, compared_min=UNTIL_STALE)
 
 
 #: A file system on which no file can have more than 24 MB, until the file "freed" is there.

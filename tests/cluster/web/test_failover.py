@@ -65,6 +65,7 @@ def assert_side_by_side(both: ServedFleet, primary: str, standby: str) -> None:
     """Fail unless both are shown, with what tells them apart, and the primary leads."""
     until(lambda: both.fleet.view.lead.leader == primary)
     until(lambda: both.member(standby).lag_bytes is not None)
+    until(lambda: both.member(standby).mode == "serve")
     assert both.fleet.view.sentence.startswith(f"{primary} leads since before ")
     found, follows = both.member(primary), both.member(standby)
     assert (found.role, found.lag_bytes, found.mode) == ("primary", None, "serve")

@@ -141,13 +141,12 @@ def test_what_the_role_may_not_use_costs_only_that(server: Server, page: Served)
         texts = has_contrib(server.install, "pg_stat_statements")
         if texts:
             connection.execute("create extension pg_stat_statements schema shop")
-        begin = datetime.now(UTC)
-        connection.execute("select pg_sleep(2)")
+    begin, end = slept(server, 2)
     try:
         answer = page.ask("/?relation=shop.%22Orders%22")
         assert (answer.code, "<dd>table</dd>" in answer.text) == (200, True)
         assert "No relation of this name" in page.ask("/?relation=shop.orders").text
-        found = time_range(page, begin, datetime.now(UTC))
+        found = time_range(page, begin, end)
         assert found["statements"]
         if texts:
             assert "permission denied" in found["missing"]["texts of statements"]
