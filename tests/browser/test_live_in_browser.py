@@ -84,6 +84,7 @@ def watched(pgflash_install: PgInstall, store: Path) -> Iterator[Watched]:
         cached = create_watched(factory, pgflash_install)
         # Two in the repository, of the time before anybody watched.
         snapshot(cached.server)
+        await_looks(cached.server)
         snapshot(cached.server)
         with (
             # Tables follow every ten seconds, however long an answer takes on a busy machine.
@@ -100,6 +101,14 @@ def watched(pgflash_install: PgInstall, store: Path) -> Iterator[Watched]:
 def snapshot(server: Server) -> None:
     with server.connect() as connection:
         connection.execute("select pgflash_snapshot()")
+
+
+def await_looks(server: Server) -> None:
+    """Wait until the sampler has looked: without that, the page says that it did not."""
+    looks = "select looks from pgflash_sampler"
+    with server.connect() as connection:
+        (before,) = connection.execute(looks).fetchone() or ()
+        until(lambda: (connection.execute(looks).fetchone() or (0,))[0] > before + 1)
 
 
 @pytest.fixture(scope="module")
@@ -677,7 +686,7 @@ def test_the_tables_show_the_minutes_of_the_charts(
     def behind() -> tuple[float, float]:
         """Return how far the tables' beginning and end are before those of the charts."""
         words, first, last = page.evaluate(
-            "[document.querySelector('#time-range [role=status]').textContent,"
+            "[document.querySelector('#followed').textContent,"
             " ...['first', 'number'].map(name => Number(document.body.dataset[name]))]"
         )
         if not words.startswith("As in the charts"):

@@ -65,7 +65,7 @@ class Row:
 
 def overview(view: View) -> dict[str, object]:
     """Return the contents of the page; this takes milliseconds: not for the event loop."""
-    steps = [steps_of(one.ring) for one in view.members]
+    steps = [steps_of(one.ring) if _is_live(one) else {} for one in view.members]
     highest = max((value for one in steps for value in one.values()), default=0.0)
     rows = [
         _row(view, member, known, of_one, highest)
@@ -122,6 +122,12 @@ def chart(name: str, steps: Steps, highest: float) -> Markup:
     )
 
 
+def _is_live(member: Member) -> bool:
+    """Return whether a server answers: otherwise its samples do not show its present load."""
+    collector = member.collector
+    return collector is not None and member.gone_at is None and collector.status.state == "live"
+
+
 def _row(view: View, member: Member, known: FleetMember, steps: Steps, highest: float) -> Row:
     leads = known.role in LEADING and known.name == view.lead.leader and view.is_cluster
     lead = view.lead
@@ -135,7 +141,7 @@ def _row(view: View, member: Member, known: FleetMember, steps: Steps, highest: 
         address=known.address if known.address != known.name else "",
         href=f"/server/{member.key}/" if has_page else "",
         chart=chart(known.name, steps, highest),
-        sessions=figure(steps[max(steps)]) if steps and has_page else NOTHING,
+        sessions=figure(steps[max(steps)]) if steps else NOTHING,
         role=known.role.replace("_", " ") or NOTHING,
         since=since,
         state=known.state,

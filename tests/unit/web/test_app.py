@@ -33,6 +33,17 @@ def test_a_server_that_is_not_there_has_no_page_and_says_so() -> None:
         assert site.ask("/leader/").text == "It is not known which of the servers leads.\n"
 
 
+def test_a_server_s_page_is_refreshed_without_the_overview_which_has_all_servers_read() -> None:
+    with served_fleet(LOST) as site:
+        until(lambda: site.fleet.view.members)
+        root = site.root("/nowhere/a")
+        for path in ("/", "/blocking", "/cache"):
+            page = site.ask(root + path).text
+            assert 'id="lead" data-refresh="' in page
+            assert 'data-refresh="/"' not in page
+        assert f'id="lead" data-refresh="{root}/blocking"' in site.ask(f"{root}/").text
+
+
 def test_a_range_of_a_server_that_has_not_answered_is_shown_with_the_page() -> None:
     """A link to a range is opened before the first answer: the page shows the range later."""
     with served() as site:

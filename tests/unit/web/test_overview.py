@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from pgflash.collect.servers import NamedServer
-from pgflash.live.collector import Collector
+from pgflash.live.collector import Collector, Status
 from pgflash.live.fleet import Member, View
 from pgflash.live.lead import Lead
 from pgflash.live.ring import Ring
@@ -57,13 +57,23 @@ def test_a_chart_ends_with_the_newest_step_and_is_as_long_as_all_others() -> Non
     assert set(re.findall(r",(\d+\.\d)", area)) == {"18.0", "35.0"}
 
 
-def row(known: FleetMember, *, dsn: str | None = "", gone_at: datetime | None = None) -> Row:
+def row(
+    known: FleetMember,
+    *,
+    dsn: str | None = "",
+    gone_at: datetime | None = None,
+    samples: Ring | None = None,
+    state: str = "connecting",
+) -> Row:
     """Return the row of a server that leads since a minute, if its role says so."""
+    collector = Collector(dsn, Ring()) if dsn is not None else None
+    if collector is not None:
+        collector._status = Status(state=state)
     member = Member(
         key="k",
         server=NamedServer(name=known.name, address=known.address, dsn=dsn),
-        ring=Ring(),
-        collector=Collector("", Ring()) if dsn is not None else None,
+        ring=samples or Ring(),
+        collector=collector,
         gone_at=gone_at,
     )
     view = View(
@@ -99,3 +109,12 @@ def test_a_server_that_is_not_read_has_a_reason_and_no_page() -> None:
     known = FleetMember(name="a", address="", role="replica", problem="its address is not known")
     for one in (row(known, dsn=None), row(known, gone_at=NOON)):
         assert (one.href, one.problem) == ("", "Its address is not known.")
+
+
+@pytest.mark.parametrize(
+    ("state", "is_shown"), [("live", True), ("late", False), ("lost", False), ("connecting", False)]
+)
+def test_only_a_server_that_answers_has_a_load(state: str, *, is_shown: bool) -> None:
+    known = FleetMember(name="a", address="", role="replica")
+    one = row(known, samples=ring(3.0, 3.0), state=state)
+    assert (one.sessions, one.chart != "") == (("3.00" if is_shown else "–"), is_shown)

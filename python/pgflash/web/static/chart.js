@@ -233,20 +233,20 @@ export class Chart {
         return [moments, ...columns.reverse()];
     }
 
-    /** Draw these samples; LIVE: the last one is the current one. */
-    show(samples, live) {
+    /** Draw these samples, the newest of ALL; LIVE: the last one is the current one. */
+    show(samples, all, live) {
         this.shown = this.says.past ? this.timeRange.spans : samples;
-        this.fill(live);
+        this.fill(all, live);
         if (this.dragging || document.hidden) return;
         this.plot.setData(this.columns(this.shown));
         this.place();
     }
 
-    /** Fill the table with the current values and those of the range. */
-    fill(live) {
+    /** Fill the table with the current values and those of the range; it may have left the chart. */
+    fill(all, live) {
         const newest = live ? this.shown.at(-1) : null;
         const {past} = this.says;
-        const inside = past ? this.shown : this.timeRange?.within(this.shown) ?? this.shown;
+        const inside = !past && this.timeRange?.isMarked ? this.timeRange.within(all) : this.shown;
         this.says.lines.forEach((line, i) => {
             const timeRange = this.cells[i].at(-1), now = past ? null : this.cells[i][0];
             if (now) now.textContent = newest ? number(valueOf(line, newest)) : number(null);
@@ -299,7 +299,8 @@ export class Chart {
 
     listen() {
         const {holder, plot} = this;
-        plot.over.addEventListener("mousedown", ({clientX: begin}) => {
+        plot.over.addEventListener("mousedown", ({button, clientX: begin}) => {
+            if (button !== 0) return; // a menu, or a scroll
             this.dragging = this.timeRange !== null;
             addEventListener("mouseup", ({clientX: end}) => setTimeout(() => {
                 // A click clears the selection.

@@ -3,8 +3,8 @@
 //
 // The browser itself resumes a broken stream after its last message (Last-Event-ID).  If streams are
 // closed or refused every time, the messages are polled every two seconds, and the stream is tried
-// again after a while.  A stream that is silent although the server answers is broken without a
-// sign, as after a laptop's sleep: it is reopened.
+// again after a while.  A stream that is silent although the server answers, or that takes as long
+// to connect, is broken without a sign, as after a laptop's sleep: the page says so and reopens it.
 //
 // Samples are kept in order of arrival, with times of the server's clock.  A chart cannot go back in
 // time.  If the clock is set back by a little, later samples are moved closer together until it has
@@ -87,7 +87,12 @@ export class Feed {
 
     watch() {
         const silent = (performance.now() - this.heardAt) / 1000;
-        if (this.stream && this.live && silent > SILENCE_S) this.open();
+        if (!this.stream || silent <= SILENCE_S) return;
+        if (this.live || this.stream.readyState === EventSource.CONNECTING) {
+            // A new connection may hang, too.  One that works begins with the state.
+            this.sayNobodyAnswers();
+            this.open();
+        }
     }
 
     // ---- polling
@@ -104,7 +109,7 @@ export class Feed {
     /** Ask for the messages after the last one; return whether there was an answer. */
     async ask() {
         try {
-            const answer = await fetch(`${root}/live/samples?after=${encodeURIComponent(this.last)}`);
+            const answer = await this.fetch(`${root}/live/samples?after=${encodeURIComponent(this.last)}`);
             if (answer.status === 401) {
                 this.say("You are signed out: reload the page to sign in.");
                 return false;
@@ -124,6 +129,17 @@ export class Feed {
         } catch {
             this.sayNobodyAnswers();
             return false;
+        }
+    }
+
+    /** Fetch; give up if no answer begins.  A long one may then take its time on a slow line. */
+    async fetch(address) {
+        const limit = new AbortController();
+        const timer = setTimeout(() => limit.abort(), SILENCE_S * 1000);
+        try {
+            return await fetch(address, {signal: limit.signal});
+        } finally {
+            clearTimeout(timer);
         }
     }
 

@@ -31,12 +31,20 @@ export function percent(share) {
     return `${fixed(100 * share, share >= 0.0995 || share === 0 ? 0 : 1)} %`;
 }
 
+// A zone after a time of day: +01:00, +0100, and +01 as psql prints it.  A day ends alike: -22.
+const ZONE = /(:\d\d(?:\.\d+)?) *([+-])(\d\d)(?::?(\d\d))?$/;
+
 /** The server's clock: seconds since 1970 and how far its zone is from UTC, in seconds. */
 export function parseTime(text) {
-    const zone = /([+-])(\d\d):?(\d\d)$/.exec(text);
-    const offset = zone ? (zone[1] === "-" ? -1 : 1) * (60 * zone[2] + 1 * zone[3]) * 60 : 0;
+    const words = text.trim();
+    const found = ZONE.exec(words);
     // Without a zone it is in UTC, as for the server, and not in the browser's.
-    return {seconds: Date.parse(zone || text.endsWith("Z") ? text : `${text}Z`) / 1000, offset};
+    const inUTC = words.endsWith("Z") ? words : `${words}Z`;
+    if (!found) return {seconds: Date.parse(inUTC) / 1000, offset: 0};
+    const [, end, sign, hours, minutes = "00"] = found;
+    const whole = `${words.slice(0, found.index)}${end}${sign}${hours}:${minutes}`;
+    const offset = (sign === "-" ? -1 : 1) * (60 * hours + 1 * minutes) * 60;
+    return {seconds: Date.parse(whole) / 1000, offset};
 }
 
 /** Return the ISO 8601 text of a moment in the server's zone. */

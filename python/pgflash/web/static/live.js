@@ -94,13 +94,18 @@ function draw() {
     requestAnimationFrame(() => {
         waiting = false;
         const samples = recent();
-        for (const chart of charts) chart.show(samples, paused !== null || feed.live);
+        const all = past.all(paused ?? feed.samples);
+        for (const chart of charts) chart.show(samples, all, paused !== null || feed.live);
         cite(samples);
         if (samples.length) remind(samples.at(-1));
         timeRange?.follow(samples, seconds());
         const told = {first: samples[0]?.number, number: samples.at(-1)?.number, count: samples.length};
         for (const [name, value] of Object.entries(told)) document.body.dataset[name] = value ?? "";
     });
+}
+
+function leave() {
+    leaving = setTimeout(() => feed.rest(), HIDDEN_MS);
 }
 
 pause?.addEventListener("click", () => {
@@ -115,13 +120,21 @@ range?.addEventListener("change", () => {
 });
 document.addEventListener("visibilitychange", () => {
     clearTimeout(leaving);
-    if (document.hidden) leaving = setTimeout(() => feed.rest(), HIDDEN_MS);
+    if (document.hidden) leave();
     else feed.wake();
     draw();
 });
+
+// A page of the flash cache that was served without data has no place for them.
+if (document.querySelector("[data-empty]")) {
+    document.addEventListener("refreshed", () => {
+        if (!document.querySelector("[data-empty]")) location.reload();
+    });
+}
 
 const last = new URLSearchParams(location.search).get("last");
 if (range && [...range.options].some(one => one.value === last)) range.value = last;
 charts = [...document.querySelectorAll("[data-figure]")].map(one => new Chart(one, timeRange, feed));
 document.body.classList.add("alive");
 feed.begin();
+if (document.hidden) leave(); // opened in the background

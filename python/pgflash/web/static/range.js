@@ -26,6 +26,8 @@ export class TimeRange {
         this.timer = 0;
         this.asked = 0;
         this.followed = "";
+        /** Not a live region: it changes with every step of the charts. */
+        this.following = panel.querySelector("#followed");
         this.step = STEP_S;
         /** The activity in focus over time, as samples. */
         this.spans = [];
@@ -81,15 +83,16 @@ export class TimeRange {
         return this.isMarked ? samples.filter(one => one.x > this.from && one.x <= this.to) : samples;
     }
 
-    mark(from, to) {
+    /** Select a range, and show its times in the zone that is OFFSET seconds from UTC. */
+    mark(from, to, offset = this.feed.offset) {
         if (!(to > from)) return;
         // In milliseconds, as in the form, so that exactly the selected range is requested.
         [this.from, this.to] = [from, to].map(one => Math.round(one * 1000) / 1000);
-        const {offset} = this.feed;
         for (const field of this.fields) {
             field.value = isoTime(field.name === "from" ? from : to, offset);
         }
         this.allow(true);
+        this.following.textContent = "";
         this.said.textContent =
             `Selected: ${clock(from, offset)} to ${clock(to, offset)} ${zone(offset)}, ${Math.round(to - from)} seconds.`;
         clearTimeout(this.timer);
@@ -117,9 +120,9 @@ export class TimeRange {
     }
 
     typed() {
-        const from = parseTime(this.field("from").value).seconds;
-        const to = parseTime(this.field("to").value).seconds;
-        if (to > from) this.mark(from, to);
+        const [from, to] = ["from", "to"].map(name => parseTime(this.field(name).value));
+        // In their own zone: the server's is unknown until the first sample.
+        if (to.seconds > from.seconds) this.mark(from.seconds, to.seconds, from.offset);
         else this.said.textContent = "Enter two times, the earlier one first.";
     }
 
@@ -144,7 +147,7 @@ export class TimeRange {
         if (this.followed === String([begin, end]) || begin >= end) return;
         this.followed = String([begin, end]);
         const words = this.question(isoTime(begin, offset), isoTime(end, offset));
-        this.said.textContent =
+        this.following.textContent =
             `As in the charts: from ${clock(begin, offset)} to ${clock(end, offset)} ${zone(offset)}.`;
         this.fetch(words, end - begin);
     }
@@ -157,8 +160,12 @@ export class TimeRange {
             if (number !== this.asked) return; // another range was requested meanwhile
             if (!answer.ok) throw new Error(text.trim());
             this.show(JSON.parse(text), length);
+            if (!this.isMarked) this.said.textContent = "";
         } catch (error) {
-            if (number === this.asked) this.said.textContent = error.message;
+            if (number !== this.asked) return;
+            this.following.textContent = "";
+            // Otherwise screen readers would read it again.
+            if (this.said.textContent !== error.message) this.said.textContent = error.message;
         }
     }
 

@@ -27,8 +27,12 @@ export class Repository {
         const newest = live.at(-1);
         if (!newest) return [];
         if (this.seconds !== seconds || newest.x > this.until) this.ask(newest.x, seconds);
-        const begin = newest.x - seconds;
-        return [...this.rows.filter(one => one.x > begin && one.x <= live[0].x), ...live];
+        return this.all(live).filter(one => one.x > newest.x - seconds);
+    }
+
+    /** Return all samples that there are, the repository's before the live ones. */
+    all(live) {
+        return live.length ? [...this.rows.filter(one => one.x <= live[0].x), ...live] : [];
     }
 
     async ask(now, seconds) {
