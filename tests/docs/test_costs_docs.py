@@ -94,6 +94,35 @@ def test_what_the_cache_costs() -> None:
     assert stalled.startswith(f"{reads['18']['slowest_in_stall_ms']:.1f} ms")
 
 
+def test_beside_other_caches() -> None:
+    """The turns' means, of that without a cache."""
+    tps: dict[tuple[str, str], list[float]] = {}
+    for one in kept("peers.json")["measured"]:
+        tps.setdefault((one["load"], one["cache"]), []).append(one["tps"])
+    peers = (REPOSITORY / "bench/peers/README.md").read_text()
+    told = dict(re.findall(r"^\| ([^|]+) \| (.*) \|$", peers, re.M))
+    for load, title, words in (
+        ("reads", "reads, by Zipf's law", "beside other caches, "),
+        (
+            "scans",
+            "the same beside a scan of another table, over and over",
+            "the same beside scans",
+        ),
+        ("oltp", "TPC-B-like", ""),
+    ):
+        plain = statistics.mean(tps[load, "none"])
+        ours, bcache, dm_cache = (
+            f"{statistics.mean(tps[load, cache]) / plain:.2f}"
+            for cache in ("pgflash", "bcache", "dm-cache")
+        )
+        assert told[title] == f"{ours} | {bcache} | {dm_cache}"
+        if words:
+            (row,) = (row for subject, row in ROWS.items() if subject.startswith(words))
+            assert row.startswith(f"{ours} times; bcache {bcache}, dm-cache {dm_cache} ")
+    apart = [max(one) / min(one) for (_load, cache), one in tps.items() if cache == "dm-cache"]
+    assert f"differ by {min(apart):.2f} to {max(apart):.2f}" in " ".join(peers.split())
+
+
 def test_starts_and_shutdowns() -> None:
     start = kept("restart.json")["starts"][0]
     assert start["geometry"]["gigabytes"] == 100
