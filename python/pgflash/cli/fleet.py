@@ -221,7 +221,7 @@ def tag_command(
     every: timedelta | None,
     access: api.PatroniAccess,
 ) -> None:
-    """Tag a member in Patroni with whether its cache is warm (pgflash_warm).
+    """Tag a member with whether its cache is warm (pgflash_warm).
 
     Load balancers ask Patroni for it: GET /replica?tag_pgflash_warm=true answers 200 while the
     replica is warm.  Run it beside Patroni, as its user; Patroni must have been started with a

@@ -222,7 +222,7 @@ complete -c pgflash -n '__pgflash_at pgflash doctor' -l no-pager -d 'Do not use 
 complete -c pgflash -n '__pgflash_at pgflash doctor' -l help -d 'Show help.'
 complete -c pgflash -n '__pgflash_at pgflash fleet' -a status -d 'Show the members of a cluster side by side.'
 complete -c pgflash -n '__pgflash_at pgflash fleet' -a switchover -d 'Wait until a standby is warm, then switch over to it.'
-complete -c pgflash -n '__pgflash_at pgflash fleet' -a tag -d 'Tag a member in Patroni with whether its cache is warm (pgflash_warm).'
+complete -c pgflash -n '__pgflash_at pgflash fleet' -a tag -d 'Tag a member with whether its cache is warm (pgflash_warm).'
 complete -c pgflash -n '__pgflash_at pgflash fleet' -l help -d 'Show help.'
 complete -c pgflash -n '__pgflash_at pgflash fleet status' -l patroni -x -d 'REST API of a member\'s Patroni, such as http://db1:8008; may be given again: the first that answers is asked.'
 complete -c pgflash -n '__pgflash_at pgflash fleet status' -s d -x -d 'With --patroni: database and role of its members. Without: a server, to be given for each.'
