@@ -101,14 +101,14 @@ class FileStore:
     @classmethod
     def create(cls, path: Path) -> Self:
         """Open a file; create it if it does not exist, for its owner alone: it has statements."""
-        _refuse_changeable(path)
-        with contextlib.suppress(OSError):  # it exists, or SQLite reports what is wrong
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        return cls._connected(path)
+        return cls._connected(path, may_create=True)
 
     @classmethod
-    def _connected(cls, path: Path) -> Self:
+    def _connected(cls, path: Path, *, may_create: bool = False) -> Self:
         _refuse_changeable(path)
+        if may_create:
+            with contextlib.suppress(OSError):  # it exists, or SQLite reports what is wrong
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with _said(f'could not open "{path}"'):
             connection = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None)
         store = cls(path, connection)
